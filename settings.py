@@ -243,7 +243,7 @@ _SECRET = re.compile(r"(key|token|url)$")
 
 
 def _explain(error: ValidationError, values: Mapping[str, str]) -> str:
-    lines = []
+    lines: list[str] = []
     for item in error.errors():
         field = str(item["loc"][0]) if item["loc"] else ""
         if item["type"] == "value_error":
