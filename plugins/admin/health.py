@@ -1,0 +1,173 @@
+"""``GET /api/health``: can it work? Open to all, so it says nothing that a stranger may not know."""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
+
+from db import accounts, reports
+from db.pool import DatabaseUnavailable
+from plugins.admin.access import PossibleView
+from plugins.admin.ports import ModelsHealth, RuntimeView
+from settings import ROOT
+
+PROBE_SECONDS = 1.5
+FRESH = timedelta(minutes=10)
+VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+
+class DatabaseHealth(BaseModel):
+    """Whether the database answers."""
+
+    ok: bool
+
+
+class ModelHealth(BaseModel):
+    """Whether the chat model answers: from its newest call, else from a question to its service. Null: not known."""
+
+    ok: bool | None
+    name: str = Field(description="模型名；演示模型为 demo")
+
+
+class AccountHealth(BaseModel):
+    """An own account: NapCat connected, and online at QQ."""
+
+    account_id: int
+    connected: bool
+    online: bool
+
+
+class LanesHealth(BaseModel):
+    """Turns running, turns waiting for a place, and how many may run at once."""
+
+    running: int = 0
+    waiting: int = 0
+    limit: int = 0
+
+
+class SpoolHealth(BaseModel):
+    """Frames on disk that wait for the database."""
+
+    pending: int = 0
+    bytes: int = 0
+    full: bool = False
+
+
+class Health(BaseModel):
+    """``ok``; ``degraded``: it works in part; ``starting`` and ``down`` come with 503."""
+
+    status: Literal["ok", "degraded", "starting", "down"]
+    problems: list[str] = Field(description="现在有哪些不正常，中文")
+    version: str
+    uptime_seconds: int
+    demo: bool = Field(description="演示模型在回答：没有设置 LLM_BASE_URL")
+    database: DatabaseHealth
+    model: ModelHealth
+    accounts: list[AccountHealth]
+    lanes: LanesHealth
+    spool: SpoolHealth
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What the database knows about accounts and the newest model call."""
+
+    accounts: list[accounts.Account]
+    last_call: reports.LastCall | None
+
+
+router = APIRouter(tags=["健康"])
+
+
+@router.get("/health", responses={503: {"model": Health}})
+async def health(view: PossibleView, response: Response) -> Health:
+    """Tell whether the bot can work; 503 while it starts and while the database is away."""
+    report = await _examine(view) if view else _starting()
+    if report.status in {"starting", "down"}:
+        response.status_code = 503
+    return report
+
+
+def _starting() -> Health:
+    return Health(
+        status="starting",
+        problems=["机器人还在启动"],
+        version=VERSION,
+        uptime_seconds=0,
+        demo=False,
+        database=DatabaseHealth(ok=False),
+        model=ModelHealth(ok=None, name=""),
+        accounts=[],
+        lanes=LanesHealth(),
+        spool=SpoolHealth(),
+    )
+
+
+async def _examine(view: RuntimeView) -> Health:
+    now = datetime.now(UTC)
+    stored, answered = await asyncio.gather(_stored(view), _probe(view.models))
+    demo = view.settings.demo
+    lanes, spool = view.lanes_status(), view.spool_status()
+    known = stored.accounts if stored else []
+    model_ok = _model_ok(stored, answered, now, demo=demo)
+    problems = list(_problems(known, database_ok=stored is not None, model_ok=model_ok, spool_full=spool.full))
+    return Health(
+        status="down" if stored is None else "degraded" if problems else "ok",
+        problems=problems,
+        version=VERSION,
+        uptime_seconds=max(0, int((now - view.started_at).total_seconds())),
+        demo=demo,
+        database=DatabaseHealth(ok=stored is not None),
+        model=ModelHealth(ok=model_ok, name="demo" if demo else view.settings.llm_model),
+        accounts=[AccountHealth(account_id=a.account_id, connected=a.connected, online=a.online) for a in known],
+        lanes=LanesHealth(running=lanes.running, waiting=lanes.waiting, limit=lanes.limit),
+        spool=SpoolHealth(pending=spool.pending, bytes=spool.bytes, full=spool.full),
+    )
+
+
+async def _stored(view: RuntimeView) -> _Stored | None:
+    """Read what the database knows; None when it does not answer in time."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS), view.database.connection() as conn:
+            return _Stored(await accounts.everyone(conn), await reports.last_model_call(conn))
+    except (TimeoutError, DatabaseUnavailable):
+        return None
+
+
+async def _probe(models: ModelsHealth) -> bool | None:
+    """Ask the model's service; None when it does not answer in time."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            return (await models.probe()).ok
+    except TimeoutError:
+        return None
+
+
+def _model_ok(stored: _Stored | None, answered: bool | None, now: datetime, *, demo: bool) -> bool | None:
+    """A call that was made lately says more than a probe: a service may list models and refuse to chat."""
+    if demo:
+        return True
+    if stored and stored.last_call and now - stored.last_call.called_at < FRESH:
+        return stored.last_call.ok
+    return answered
+
+
+def _problems(known: list[accounts.Account], *, database_ok: bool, model_ok: bool | None, spool_full: bool) -> list[str]:
+    found: list[str] = []
+    if not database_ok:
+        found.append("数据库连不上：收到的消息先存在磁盘上，恢复后补录")
+    if model_ok is not True:
+        found.append("模型服务没有正常回答，请检查 LLM_BASE_URL、LLM_API_KEY、LLM_MODEL 和网络")
+    if database_ok and not any(account.connected for account in known):
+        found.append("没有 QQ 账号连上，请在 NapCat 里启用 WebSocket 客户端")
+    elif database_ok and not any(account.connected and account.online for account in known):
+        found.append("QQ 账号已掉线，请在 NapCat 里重新登录")
+    if spool_full:
+        found.append("磁盘暂存区已满，新消息会丢失")
+    return found
