@@ -220,6 +220,7 @@ CREATE TABLE outbox (
     settled_at      timestamptz
 );
 CREATE INDEX outbox_conversation ON outbox (conversation_id, id DESC);
+CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX outbox_open ON outbox (conversation_id) WHERE status IN ('waiting', 'sending', 'unknown');
 
 CREATE TABLE model_calls (
@@ -238,6 +239,7 @@ CREATE TABLE model_calls (
     error             text
 );
 CREATE INDEX model_calls_day ON model_calls (conversation_id, called_at);
+CREATE INDEX model_calls_turn ON model_calls (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX model_calls_called_at ON model_calls (called_at);
 
 CREATE TABLE audit (

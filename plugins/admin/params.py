@@ -1,0 +1,59 @@
+"""Parameters that several routes share: whose, how many, before what."""
+
+from __future__ import annotations
+
+from typing import Annotated, Generic, TypeAlias, TypeVar
+
+from fastapi import Depends, HTTPException, Path, Query
+from pydantic import BaseModel, Field
+
+from db.models import ConversationKey
+from db.reports import Page
+
+MAX_ID = 2**63 - 1
+T = TypeVar("T")
+
+GroupId: TypeAlias = Annotated[int | None, Query(ge=1, le=MAX_ID, description="群号")]
+UserId: TypeAlias = Annotated[int | None, Query(ge=1, le=MAX_ID, description="好友的 QQ 号")]
+RowId: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID)]
+
+
+class Items(BaseModel, Generic[T]):
+    """A part of a list. ``next_before`` goes into ``before`` for the part that follows; null at the end."""
+
+    items: list[T]
+    next_before: int | None = Field(default=None, description="下一页的 before；没有更多为 null")
+
+
+async def optional_key(group_id: GroupId = None, user_id: UserId = None) -> ConversationKey | None:
+    """Read which conversation is meant, if any. Both at once: 422."""
+    if group_id is not None and user_id is not None:
+        raise HTTPException(422, "group_id 和 user_id 只能给一个")
+    if group_id is not None:
+        return ConversationKey("group", group_id)
+    return ConversationKey("private", user_id) if user_id is not None else None
+
+
+OptionalKey: TypeAlias = Annotated[ConversationKey | None, Depends(optional_key)]
+
+
+async def required_key(key: OptionalKey) -> ConversationKey:
+    """Read which conversation is meant. None: 422."""
+    if key is None:
+        raise HTTPException(422, "请给出 group_id 或 user_id")
+    return key
+
+
+RequiredKey: TypeAlias = Annotated[ConversationKey, Depends(required_key)]
+
+
+async def page(
+    key: OptionalKey,
+    limit: Annotated[int, Query(ge=1, le=1000, description="最多几条")] = 50,
+    before: Annotated[int | None, Query(ge=1, le=MAX_ID, description="只要比这个更早的")] = None,
+) -> Page:
+    """Read which part of a list is wanted."""
+    return Page(limit=limit, before=before, key=key)
+
+
+AnyPage: TypeAlias = Annotated[Page, Depends(page)]
