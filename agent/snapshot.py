@@ -1,0 +1,81 @@
+"""What one turn knows: the conversation at one instant, and the facts of the turn itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from agent.ports import TurnRequest
+from agent.prompt.history import Chunk, split_chunks
+from agent.prompt.hygiene import plain_name
+from db.history import Line, SnapshotRows, read_snapshot
+from db.pool import Database
+from persona.loader import Persona
+from settings import Settings
+
+OWN_RECENT = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that the prompt of a turn is made from. Immutable: what comes later is the tools' affair."""
+
+    request: TurnRequest
+    persona: Persona
+    names: tuple[str, ...]
+    rows: SnapshotRows
+    chunks: tuple[Chunk, ...]
+    now: datetime
+    zone: ZoneInfo
+
+    @property
+    def last_pos(self) -> int:
+        """The highest position that the snapshot covers."""
+        return self.rows.last_pos
+
+    @property
+    def owed(self) -> tuple[int, ...]:
+        """The labels that wait for a reaction, oldest first."""
+        return tuple(item.pos for item in self.rows.owed)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """All visible messages of the snapshot, the earlier owed ones first."""
+        return self.rows.earlier + self.rows.lines
+
+    @property
+    def first_unread(self) -> int | None:
+        """The lowest unread position that a person or robot wrote, if any."""
+        unread = [line.pos for line in self.rows.lines if line.pos > self.rows.watermark and not line.is_self]
+        return min(unread, default=None)
+
+    def people(self) -> dict[int, Line]:
+        """The latest line of everybody but the bot who appears, by QQ number, latest speaker first."""
+        latest = {line.sender_id: line for line in self.lines if not line.is_self}
+        return dict(sorted(latest.items(), key=lambda item: -item[1].pos))
+
+    def names_to_ids(self) -> dict[str, set[int]]:
+        """QQ numbers by the name that the lines show."""
+        found: dict[str, set[int]] = {}
+        for line in self.lines:
+            if not line.is_self:
+                found.setdefault(plain_name(line.sender_name), set()).add(line.sender_id)
+        return found
+
+
+async def take_snapshot(
+    database: Database, settings: Settings, request: TurnRequest, persona: Persona, now: datetime
+) -> Snapshot:
+    """Read the conversation once, consistently."""
+    async with database.connection() as conn:
+        rows = await read_snapshot(conn, request.conversation.id, chunk=settings.context_messages, since=now - OWN_RECENT)
+    return Snapshot(
+        request=request,
+        persona=persona,
+        names=settings.bot_names or persona.names,
+        rows=rows,
+        chunks=tuple(split_chunks(rows.lines, settings.context_messages)),
+        now=now,
+        zone=settings.zone,
+    )
