@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
-from db.models import ConversationId, TurnId
+from db.models import ConversationId, JsonObject, TurnId
 
 ModelRole = Literal["chat", "fast", "code", "vision", "learner"]
 StructuredMode = Literal["json_schema", "json_object", "tool"]
@@ -61,3 +62,44 @@ class Probe:
     ok: bool
     latency_ms: int
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """How to call a model. None means: not sent, so the service decides.
+
+    ``tools`` are OpenAI function tools; ``forced_tool`` names the one that must be called; ``thinking`` switches
+    reasoning on or off where the service has such a switch.
+    """
+
+    role: ModelRole = "chat"
+    temperature: float | None = None
+    thinking: bool | None = None
+    tools: tuple[JsonObject, ...] = ()
+    forced_tool: str | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one model answered: the message without reasoning text, and the tokens."""
+
+    message: AIMessage
+    usage: Usage
+
+
+class Backend(Protocol):
+    """Where answers come from: a model service, or the demo model."""
+
+    async def ask(self, model: str, messages: Sequence[BaseMessage], params: Params, *, within: float) -> Answer:
+        """Ask a model, retrying for at most ``within`` seconds. Raises ModelError."""
+        ...
+
+    async def reach(self) -> Probe:
+        """Find out cheaply whether the service answers; never raises for a service that does not."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of connections."""
+        ...

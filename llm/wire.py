@@ -1,0 +1,259 @@
+"""What goes to an OpenAI-compatible service and what comes back, on top of LangChain's ChatOpenAI.
+
+ChatOpenAI is kept to the chat-completions API without streaming, and its reading of the answer is replaced by one
+that survives what compatible services really send.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import openai
+from langchain_core.language_models import LanguageModelInput
+from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
+from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_openai import ChatOpenAI
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
+from typing_extensions import override
+
+from db.models import JsonObject
+from llm.capabilities import Capabilities
+from llm.reasoning import strip_reasoning
+from llm.types import Params, Usage
+
+REASONING = "reasoning_content"
+
+
+class BadAnswer(ValueError):
+    """The service answered something that is not a chat completion; the text is Chinese."""
+
+
+class ServiceSaid(ValueError):
+    """The service answered 200 with an error inside; the text is the service's own."""
+
+
+class _Lenient(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class _Function(_Lenient):
+    name: str = ""
+    arguments: JsonValue = None
+
+    @field_validator("name", mode="before")
+    @classmethod
+    def _name(cls, value: object) -> object:
+        return "" if value is None else value
+
+
+class _Call(_Lenient):
+    id: str | None = None
+    function: _Function = Field(default_factory=_Function)
+
+
+class _Message(_Lenient):
+    content: JsonValue = None
+    tool_calls: list[_Call] | None = None
+    reasoning_content: str | None = None
+    reasoning: JsonValue = None
+
+
+class _Choice(_Lenient):
+    message: _Message
+
+
+class _Details(_Lenient):
+    cached_tokens: int | None = None
+
+
+class _Tokens(_Lenient):
+    """Token counts in the spellings of OpenAI, DeepSeek, Moonshot and Anthropic gateways."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+
+    def usage(self) -> Usage:
+        details = self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
+        cached = details or self.prompt_cache_hit_tokens or self.cached_tokens or self.cache_read_input_tokens or 0
+        return Usage(max(0, self.prompt_tokens or 0), max(0, self.completion_tokens or 0), max(0, cached))
+
+
+class _Completion(_Lenient):
+    choices: list[_Choice] | None = None
+    usage: JsonValue = None
+    error: JsonValue = None
+
+
+class WireModel(ChatOpenAI):
+    """ChatOpenAI that reads answers leniently and echoes reasoning where the model needs it."""
+
+    echo_reasoning: bool = False
+    lc_serializable: ClassVar[bool] = False
+
+    @override
+    def _get_request_payload(self, input_: LanguageModelInput, *, stop: list[str] | None = None, **kwargs: Any) -> dict[str, Any]:
+        messages = self._convert_input(input_).to_messages()
+        payload: dict[str, Any] = super()._get_request_payload(messages, stop=stop, **kwargs)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if self.echo_reasoning:
+            for message, sent in zip(messages, payload["messages"], strict=True):
+                if isinstance(message, AIMessage):
+                    # The field must not be missing, and some services refuse an empty one.
+                    sent[REASONING] = message.additional_kwargs.get(REASONING) or " "
+        return payload
+
+    @override
+    def _create_chat_result(
+        self, response: dict[str, Any] | openai.BaseModel, generation_info: dict[str, Any] | None = None
+    ) -> ChatResult:
+        message = read_completion(_body(response), echo=self.echo_reasoning)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def _body(response: object) -> object:
+    if isinstance(response, openai.BaseModel):
+        return response.model_dump(warnings=False)
+    return response
+
+
+def read_completion(body: object, *, echo: bool = False) -> AIMessage:
+    """Read a chat completion's JSON into a message without reasoning text (kept aside when ``echo``).
+
+    Broken tool arguments become invalid tool calls with the raw text. Usage lies in ``usage_metadata``.
+    Raises BadAnswer, or ServiceSaid when the body holds an error.
+    """
+    if isinstance(body, str):
+        raise BadAnswer("服务返回的是网页，不是 JSON" if "<" in body[:200] else "服务返回的不是 JSON")
+    try:
+        completion = _Completion.model_validate(body)
+    except ValidationError as error:
+        raise BadAnswer(f"服务返回的结果缺少内容或格式不对（{error.error_count()} 处）") from error
+    if completion.error and not completion.choices:
+        raise ServiceSaid(words_of(completion.error))
+    if not completion.choices:
+        raise BadAnswer("服务返回的结果里没有 choices")
+    message = completion.choices[0].message
+    calls, broken = _tool_calls(message.tool_calls or [])
+    thoughts = message.reasoning_content or (message.reasoning if isinstance(message.reasoning, str) else "")
+    return AIMessage(
+        content=strip_reasoning(_text(message.content)),
+        tool_calls=calls,
+        invalid_tool_calls=broken,
+        additional_kwargs={REASONING: thoughts} if echo and thoughts else {},
+        usage_metadata=_counted(_usage(completion.usage)),
+    )
+
+
+def _usage(raw: JsonValue) -> Usage:
+    """Read the token counts; odd ones count as zero rather than fail the call."""
+    try:
+        return _Tokens.model_validate(raw or {}).usage()
+    except ValidationError:
+        return Usage()
+
+
+def _counted(usage: Usage) -> UsageMetadata:
+    return UsageMetadata(
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
+        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+        input_token_details=InputTokenDetails(cache_read=usage.cached_tokens),
+    )
+
+
+def usage_of(message: AIMessage) -> Usage:
+    """Read the tokens of a message that ``read_completion`` made."""
+    counted = message.usage_metadata
+    if counted is None:
+        return Usage()
+    cached = counted.get("input_token_details", {}).get("cache_read", 0)
+    return Usage(counted["input_tokens"], counted["output_tokens"], cached)
+
+
+def words_of(error: JsonValue) -> str:
+    """Find the human text in a service's error, whichever way it is nested."""
+    if isinstance(error, str):
+        return error
+    if isinstance(error, dict):
+        for key in ("message", "error", "detail", "msg", "error_msg"):
+            if error.get(key):
+                return words_of(error[key])
+    return json.dumps(error, ensure_ascii=False)
+
+
+def _text(content: JsonValue) -> str:
+    """Join content parts; a part that is not text has nothing to say here."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") in {None, "text"}]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _tool_calls(raw: list[_Call]) -> tuple[list[ToolCall], list[InvalidToolCall]]:
+    """Split tool calls into those with an object as arguments and the broken ones, raw. Ids are made unique."""
+    ids = Counter(call.id for call in raw)
+    good: list[ToolCall] = []
+    broken: list[InvalidToolCall] = []
+    for call in raw:
+        call_id = call.id if call.id and ids[call.id] == 1 else f"call_{uuid4().hex}"
+        name = call.function.name
+        arguments = call.function.arguments
+        parsed = _parsed(arguments) if isinstance(arguments, str) else arguments or {}
+        if isinstance(parsed, dict):
+            good.append(ToolCall(name=name, args=dict(parsed), id=call_id, type="tool_call"))
+        else:
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            broken.append(InvalidToolCall(name=name, args=text, id=call_id, error="参数不是 JSON 对象", type="invalid_tool_call"))
+    return good, broken
+
+
+def _parsed(arguments: str) -> JsonValue:
+    """Parse arguments; control characters inside strings are let through, no arguments mean an empty object."""
+    if not arguments.strip():
+        return {}
+    try:
+        value: JsonValue = json.loads(arguments, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return {} if value is None else value
+
+
+def request_fields(params: Params, capabilities: Capabilities) -> dict[str, Any]:
+    """Spell parameters (already stripped) the way the model's service does, as keywords for ChatOpenAI."""
+    fields: dict[str, Any] = {}
+    if params.temperature is not None:
+        fields["temperature"] = params.temperature
+    if params.tools:
+        fields["tools"] = [dict(tool) for tool in params.tools]
+    if params.forced_tool:
+        fields["tool_choice"] = {"type": "function", "function": {"name": params.forced_tool}}
+    if params.parallel_tool_calls is not None:
+        fields["parallel_tool_calls"] = params.parallel_tool_calls
+    # Both go through extra_body: ChatOpenAI would hand a response_format to the SDK's parser, which raises on its own.
+    extra: dict[str, Any] = {**_thinking(params, capabilities)}
+    if params.response_format is not None:
+        extra["response_format"] = params.response_format
+    if extra:
+        fields["extra_body"] = extra
+    return fields
+
+
+def _thinking(params: Params, capabilities: Capabilities) -> JsonObject:
+    if params.thinking is None:
+        return {}
+    if capabilities.switch == "thinking":
+        return {"thinking": {"type": "enabled" if params.thinking else "disabled"}}
+    if capabilities.switch == "enable_thinking":
+        return {"enable_thinking": params.thinking}
+    if capabilities.switch == "reasoning_effort":
+        return {"reasoning_effort": "medium" if params.thinking else "low"}
+    return {}
