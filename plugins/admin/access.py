@@ -21,7 +21,8 @@ def require_token(token: str) -> Callable[[HTTPAuthorizationCredentials | None],
     expected = token.encode()
 
     async def check(given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
-        offered = given.credentials.encode() if given else b""
+        # Header texts are the bytes as latin-1: this gives back what was sent, in whatever encoding.
+        offered = given.credentials.encode("latin-1") if given else b""
         if not expected or not secrets.compare_digest(offered, expected):
             raise HTTPException(
                 401,
