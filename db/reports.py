@@ -69,13 +69,13 @@ class ConversationRow(Row):
     watermark: int = Field(description="已读线：模型看到过的最新消息的编号")
     last_message_at: datetime | None
     owed: int = Field(description="欠回：还没有回应的点名数")
-    calls_today: int = Field(description="今天的模型调用数；到 daily_calls 就不再发言")
+    calls_today: int = Field(description="今天成功的模型调用数；到 daily_calls 就不再发言")
 
 
 async def conversations(conn: Connection, *, day_start: datetime, only: int | None = None) -> list[ConversationRow]:
     """Read all conversations, or only the one with this row id, the lately active first.
 
-    ``day_start`` is when the owner's day began: model calls are counted from there.
+    ``day_start`` is when the owner's day began: answered model calls are counted from there.
     """
     async with conn.cursor(row_factory=class_row(ConversationRow)) as cursor:
         await cursor.execute(
@@ -85,7 +85,7 @@ async def conversations(conn: Connection, *, day_start: datetime, only: int | No
                    c.last_pos, c.watermark, newest.sent_at AS last_message_at,
                    (SELECT count(*) FROM owed o WHERE o.conversation_id = c.id AND o.settled_at IS NULL) AS owed,
                    (SELECT count(*) FROM model_calls m
-                    WHERE m.conversation_id = c.id AND m.called_at >= %(day_start)s) AS calls_today
+                    WHERE m.conversation_id = c.id AND m.called_at >= %(day_start)s AND m.ok) AS calls_today
             FROM conversations c
             LEFT JOIN LATERAL (SELECT m.sent_at FROM messages m
                                WHERE m.conversation_id = c.id ORDER BY m.pos DESC LIMIT 1) AS newest ON true

@@ -17,6 +17,7 @@ from plugins.admin.access import View
 from plugins.admin.errors import ChineseRoute, Problem
 from plugins.admin.params import Items, RequiredKey, RowId
 from plugins.admin.ports import RuntimeView
+from plugins.admin.times import day_start
 from settings import Settings
 
 router = APIRouter(route_class=ChineseRoute, prefix="/conversations", tags=["会话"])
@@ -44,7 +45,7 @@ Patch = Annotated[ConversationSettings, Body(description="只给要改的项；n
 async def list_conversations(view: View) -> Items[ConversationItem]:
     """List all conversations, the lately active first."""
     async with view.database.connection() as conn:
-        rows = await reports.conversations(conn, day_start=_day_start(view.settings))
+        rows = await reports.conversations(conn, day_start=day_start(datetime.now(view.settings.zone)))
     return Items(items=[_item(row, view.settings) for row in rows])
 
 
@@ -73,16 +74,11 @@ async def _change(view: RuntimeView, which: ConversationKey | ConversationId, pa
         else:
             row_id = which
         found = await moderation.change_settings(conn, row_id, patch, actor="api")
-        rows = await reports.conversations(conn, day_start=_day_start(view.settings), only=row_id)
+        rows = await reports.conversations(conn, day_start=day_start(datetime.now(view.settings.zone)), only=row_id)
     if not found:
         raise HTTPException(404, f"没有编号为 {row_id} 的会话")
     await view.changed(row_id)
     return _item(rows[0], view.settings)
-
-
-def _day_start(settings: Settings) -> datetime:
-    """When today began for the owner: the budget is counted from there."""
-    return datetime.now(settings.zone).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _item(row: reports.ConversationRow, settings: Settings) -> ConversationItem:

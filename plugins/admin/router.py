@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Depends, HTTPException
 
-from plugins.admin import conversations, health, logs, messages, turns
+from plugins.admin import conversations, health, logs, messages, turns, usage
 from plugins.admin.access import FindView, provide, require_token
 from plugins.admin.errors import ChineseRoute, Problem
 
@@ -23,7 +23,7 @@ def build_router(find: FindView, token: str) -> APIRouter:
         dependencies=[Depends(require_token(token))],
         responses={401: {"model": Problem}, 422: {"model": Problem}, 503: {"model": Problem}},
     )
-    for router in (conversations.router, messages.router, turns.router, logs.router, _unknown):
+    for router in (conversations.router, messages.router, turns.router, logs.router, usage.router, _unknown):
         private.include_router(router)
     api.include_router(private)
     return api

@@ -1,4 +1,4 @@
-"""Messages, turns, the outbox and the audit log over HTTP."""
+"""Messages, turns, the outbox, usage and the audit log over HTTP."""
 
 from __future__ import annotations
 
@@ -112,3 +112,26 @@ async def test_the_outbox_filters_by_status_and_group(api: AsyncClient, seeded: 
     assert [(item["text"], item["reason"], item["target_id"]) for item in refused] == [("太长的话", "other", GROUP)]
     older = (await api.get("/api/outbox", params={"before": everything[0]["id"]})).json()["items"]
     assert [item["id"] for item in older] == [everything[1]["id"]]
+
+
+async def test_usage_is_added_up_by_day_and_by_model(api: AsyncClient, seeded: Seeded) -> None:
+    assert seeded
+    today = (await api.get("/api/usage", params={"days": 1})).json()
+    assert (today["by"], [item["calls"] for item in today["items"]]) == ("day", [1])
+    assert today["total"] == {
+        "calls": 1,
+        "failed": 0,
+        "prompt_tokens": 1100,
+        "completion_tokens": 30,
+        "cached_tokens": 900,
+    }
+    assert today["items"][0]["key"] == today["until"][:10]
+    year = (await api.get("/api/usage", params={"days": 366, "by": "model", "group_id": GROUP})).json()
+    assert [(item["key"], item["calls"]) for item in year["items"]] == [("m-1", 2)]
+
+
+async def test_usage_of_another_conversation_is_nothing(api: AsyncClient, seeded: Seeded) -> None:
+    assert seeded
+    for params in ({"group_id": OTHER_GROUP}, {"user_id": FRIEND}):
+        body = (await api.get("/api/usage", params={"days": 366, **params})).json()
+        assert (body["items"], body["total"]["calls"]) == ([], 0)
