@@ -1,0 +1,196 @@
+"""What a tool is: a pure declaration. Facts of the turn are handed in, never asked of the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Generic, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from agent.snapshot import Snapshot
+from agent.tools.coerce import ArgumentsBroken, coerce_arguments, explain
+from db.models import Json, Kind
+from db.pool import Database
+
+Effect = Literal["read", "write", "outward"]
+Outcome = Literal["spoke", "quiet", "no_tool_call", "step_limit", "time_limit", "nothing_new"]
+MAX_SPOKEN = 3
+MAX_ACTS = 3
+"""Nudges, reactions and withdrawals in one turn."""
+_LABEL = re.compile(r"\s*#?\s*(\d{1,18})\b")
+
+
+class ToolArgs(BaseModel):
+    """Arguments of a tool; unknown ones are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, coerce_numbers_to_str=True)
+
+    def identity(self) -> str:
+        """The canonical text by which a repeat of the same call is known."""
+        return self.model_dump_json()
+
+    def ending(self) -> Outcome | None:
+        """How the call ends the turn when it succeeds, if it does."""
+        return None
+
+
+class NoArgs(ToolArgs):
+    """A tool without arguments."""
+
+
+def _read_label(value: object) -> object:
+    """Read ``#12``, ``"12"`` or ``#12 小明`` as 12; empty texts and 0 as nothing."""
+    if isinstance(value, str):
+        if value.strip().lower() in ("", "none", "null", "无", "0"):
+            return None
+        match = _LABEL.match(value)
+        return int(match.group(1)) if match else value
+    return None if value == 0 and not isinstance(value, bool) else value
+
+
+Label = Annotated[int, BeforeValidator(_read_label)]
+OptionalLabel = Annotated[int | None, BeforeValidator(_read_label)]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What this turn has done so far."""
+
+    shown: set[int]
+    """Labels that the model has seen."""
+    shown_pos: int
+    """The last position put before the model."""
+    spoken: int = 0
+    acts: int = 0
+    said: list[str] = field(default_factory=list[str])
+    done: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may use."""
+
+    snapshot: Snapshot
+    database: Database
+    ledger: Ledger
+    clock: Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What the model reads. ``ends`` ends the turn after this reply's other calls, ``at_once`` before them."""
+
+    text: str
+    ok: bool = True
+    ends: Outcome | None = None
+    at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call with valid arguments, ready to run."""
+
+    identity: str
+    arguments: dict[str, Json]
+    ending: Outcome | None
+    run: Callable[[ToolContext], Awaitable[ToolResult]]
+
+
+class AnyTool(Protocol):
+    """A tool whatever its arguments."""
+
+    @property
+    def name(self) -> str:
+        """What the model calls it."""
+        ...
+
+    @property
+    def effect(self) -> Effect:
+        """Whether it reads, writes or is seen by others."""
+        ...
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """Where it is offered."""
+        ...
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the same call may give something new within a turn."""
+        ...
+
+    def declare(self) -> dict[str, Json]:
+        """The OpenAI function declaration."""
+        ...
+
+    def prepare(self, raw: Json) -> Prepared:
+        """Mend and validate arguments. Raises ArgumentsBroken."""
+        ...
+
+
+A = TypeVar("A", bound=ToolArgs)
+GROUP_ONLY: frozenset[Kind] = frozenset({"group"})
+PRIVATE_ONLY: frozenset[Kind] = frozenset({"private"})
+EVERYWHERE: frozenset[Kind] = GROUP_ONLY | PRIVATE_ONLY
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Generic[A]):
+    """A tool's declaration. ``repeatable``: the same call may give something new within a turn."""
+
+    name: str
+    description: str
+    args: type[A]
+    effect: Effect
+    run: Callable[[ToolContext, A], Awaitable[ToolResult]]
+    kinds: frozenset[Kind] = EVERYWHERE
+    repeatable: bool = False
+
+    def declare(self) -> dict[str, Json]:
+        """The OpenAI function declaration, as short as it can be."""
+        parameters = _slim(self.args.model_json_schema())
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": parameters},
+        }
+
+    def prepare(self, raw: Json) -> Prepared:
+        """Mend and validate arguments. Raises ArgumentsBroken."""
+        try:
+            args = self.args.model_validate(coerce_arguments(raw, self.args))
+        except ValidationError as error:
+            raise ArgumentsBroken(explain(error, self.args)) from error
+        return Prepared(
+            identity=args.identity(),
+            arguments=args.model_dump(mode="json"),
+            ending=args.ending(),
+            run=lambda ctx: self.run(ctx, args),
+        )
+
+
+_NOISE = ("title", "default", "additionalProperties")
+
+
+def _slim(schema: dict[str, Json]) -> dict[str, Json]:
+    """Drop what models do not need from a pydantic schema: titles, defaults, docstrings, ``null`` alternatives."""
+    properties = schema.get("properties")
+    fields: dict[str, Json] = {}
+    if isinstance(properties, dict):
+        fields = {name: _slim_field(value) for name, value in properties.items() if isinstance(value, dict)}
+    slim: dict[str, Json] = {"type": "object", "properties": fields}
+    if required := schema.get("required"):
+        slim["required"] = required
+    return slim
+
+
+def _slim_field(schema: dict[str, Json]) -> dict[str, Json]:
+    slim = {key: value for key, value in schema.items() if key not in _NOISE}
+    options = slim.pop("anyOf", None)
+    if isinstance(options, list):
+        real = [option for option in options if isinstance(option, dict) and option.get("type") != "null"]
+        if len(real) == 1:
+            slim = {**real[0], **slim}
+    return slim

@@ -1,0 +1,131 @@
+"""One turn: a snapshot, a prompt, a conversation with the model through tools, an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from agent.asking import Asker, ChatModels
+from agent.context import TurnContext
+from agent.graph import build_graph, run_graph
+from agent.ports import TurnFailed, TurnRequest, TurnResult
+from agent.recorder import TurnRecorder
+from agent.snapshot import Snapshot, take_snapshot
+from agent.tools.declaration import Ledger, Outcome, ToolContext
+from agent.tools.registry import Toolbox
+from db.models import Kind
+from db.pool import Database, DatabaseUnavailable
+from llm.errors import ContextTooLong, ModelError
+from llm.types import CallContext
+from persona.loader import Persona, PersonaMissing, Personas
+from settings import Settings
+
+logger = logging.getLogger(__name__)
+
+TIMEOUTS_PER_TURN = 3
+"""A turn may take so many times LLM_TIMEOUT_SECONDS."""
+_ASKED = frozenset({"mention", "reply", "name", "console"})
+
+
+def utc_now() -> datetime:
+    """The moment, in UTC."""
+    return datetime.now(UTC)
+
+
+class Agent:
+    """Runs turns, many at once; holds nothing that a turn leaves behind."""
+
+    def __init__(
+        self,
+        database: Database,
+        models: ChatModels,
+        settings: Settings,
+        personas: Personas,
+        *,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._database = database
+        self._models = models
+        self._settings = settings
+        self._personas = personas
+        self._clock = clock
+        self._graph = build_graph()
+        self._toolboxes: dict[Kind, Toolbox] = {"group": Toolbox("group"), "private": Toolbox("private")}
+
+    async def run(self, request: TurnRequest) -> TurnResult:
+        """Run one turn. Raises TurnFailed when nothing was decided, and CancelledError when it is interrupted.
+
+        The record of blocks and steps is written meanwhile; the turn's row and the watermark are the lane's.
+        """
+        snapshot = await self._snapshot(request)
+        if nothing_new(snapshot):
+            return TurnResult("nothing_new", snapshot.last_pos)
+        async with TurnRecorder(self._database, request.turn_id, self._clock) as recorder:
+            return await self._run(snapshot, recorder)
+
+    async def _snapshot(self, request: TurnRequest) -> Snapshot:
+        persona = self._persona(request.conversation.persona)
+        try:
+            return await take_snapshot(self._database, self._settings, request, persona, self._clock())
+        except DatabaseUnavailable as error:
+            raise TurnFailed("数据库暂时不可用，读不到聊天记录") from error
+        except LookupError as error:
+            raise TurnFailed(str(error)) from error
+
+    def _persona(self, chosen: str | None) -> Persona:
+        try:
+            return self._personas.get(chosen or self._settings.persona)
+        except PersonaMissing as missing:
+            if chosen is None or chosen == self._settings.persona:
+                raise TurnFailed(str(missing)) from missing
+            logger.warning("这个会话的人格用不了，改用默认人格：%s", missing)
+            return self._persona(None)
+
+    async def _run(self, snapshot: Snapshot, recorder: TurnRecorder) -> TurnResult:
+        context = self._context(snapshot, recorder)
+        ledger = context.tools.ledger
+        progress = context.asker.progress
+        outcome: Outcome = "time_limit"
+        try:
+            async with asyncio.timeout(TIMEOUTS_PER_TURN * self._settings.llm_timeout_seconds):
+                state = await run_graph(self._graph, context)
+            outcome = state["outcome"] or "no_tool_call"
+        except TimeoutError as error:
+            if progress.shown_pos is None:
+                raise TurnFailed("模型在时限内没有回答") from error
+        except ModelError as error:
+            # What was said cannot be unsaid: a later failure must not make the same calls owed again.
+            if not ledger.spoken or progress.shown_pos is None:
+                raise TurnFailed(_reason(error)) from error
+            logger.warning("第 %s 轮已经发过言，之后模型出错：%s", snapshot.request.turn_id, error)
+            outcome = "spoke"
+        if ledger.spoken and outcome in ("quiet", "no_tool_call"):
+            outcome = "spoke"
+        shown = snapshot.last_pos if progress.shown_pos is None else progress.shown_pos
+        return TurnResult(outcome, shown, ledger.spoken)
+
+    def _context(self, snapshot: Snapshot, recorder: TurnRecorder) -> TurnContext:
+        request = snapshot.request
+        conversation = request.conversation
+        toolbox = self._toolboxes[conversation.kind]
+        limit = self._settings.group_daily_calls if conversation.daily_calls is None else conversation.daily_calls
+        call = CallContext("turn", conversation.id, request.turn_id, limit)
+        return TurnContext(
+            asker=Asker(self._models, snapshot, toolbox, call),
+            toolbox=toolbox,
+            recorder=recorder,
+            tools=ToolContext(snapshot, self._database, Ledger(set(), snapshot.last_pos), self._clock),
+            max_model_calls=self._settings.llm_max_steps,
+            must_act=request.trigger in _ASKED or bool(snapshot.owed),
+        )
+
+
+def nothing_new(snapshot: Snapshot) -> bool:
+    """Tell whether there is nothing to look at: nothing owed, and nobody wrote since the watermark."""
+    return snapshot.request.trigger != "console" and not snapshot.owed and snapshot.first_unread is None
+
+
+def _reason(error: ModelError) -> str:
+    return "聊天记录太长，缩短之后模型还是装不下" if isinstance(error, ContextTooLong) else error.reason
