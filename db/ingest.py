@@ -40,6 +40,8 @@ class NewMessage:
     backfilled: bool = False
     call: CallKind | None = None
     called_account: int = 0
+    second_sight: bool = False
+    """It may be stored already without an id that shows it: an own message, or a file and its upload notice."""
     withdrawn_at: datetime | None = None
     withdrawn_by: int | None = None
 
@@ -128,17 +130,18 @@ async def known_seqs(conn: Connection, batch: Sequence[NewMessage]) -> dict[tupl
         return {(row.conversation_id, row.real_seq): row for row in await cur.fetchall() if row.real_seq is not None}
 
 
-async def own_twin(conn: Connection, item: NewMessage) -> Known | None:
-    """Find the own message that this is another sight of: the send result has no real_seq, another account's has.
+async def twin(conn: Connection, item: NewMessage) -> Known | None:
+    """Find the stored message that this is another sight of: a send result has no real_seq, an upload notice no id at all.
 
-    Same words within two minutes, and the two do not contradict each other in real_seq or in this account's id.
+    Same sender and same words within two minutes, and the two do not contradict each other in real_seq or in this
+    account's id.
     """
     async with conn.cursor(row_factory=class_row(Known)) as cur:
         await cur.execute(
             """
             SELECT m.id, m.conversation_id, m.pos, m.real_seq
             FROM messages m
-            WHERE m.conversation_id = %(conversation)s AND m.is_self AND m.sender_id = %(sender)s
+            WHERE m.conversation_id = %(conversation)s AND m.sender_id = %(sender)s AND m.kind = 'message'
               AND m.sent_at BETWEEN %(at)s - interval '2 minutes' AND %(at)s + interval '2 minutes'
               AND translate(m.body, E' \\n\\t', '') = translate(%(body)s, E' \\n\\t', '')
               AND (m.real_seq IS NULL OR %(seq)s::bigint IS NULL)
@@ -347,8 +350,8 @@ async def store(conn: Connection, batch: Sequence[NewMessage], last: dict[Conver
     places = _Places(await known_keys(conn, batch), await known_seqs(conn, batch))
     for item in batch:
         known = places.look_up(item)
-        if known is None and item.is_self:
-            known = await own_twin(conn, item)
+        if known is None and item.second_sight:
+            known = await twin(conn, item)
         if places.put(item, known, last[item.conversation_id] + 1):
             last[item.conversation_id] += 1
     rows = await insert(conn, [item for _, item, _ in places.fresh], [pos for _, _, pos in places.fresh])

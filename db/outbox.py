@@ -181,3 +181,16 @@ async def key_of(conn: Connection, conversation_id: ConversationId, pos: int, ac
         )
         value = await cur.fetchone()
         return None if value is None else int(value)
+
+
+async def names(conn: Connection, conversation_id: ConversationId, users: Sequence[int]) -> dict[int, str]:
+    """Read what members are called: card, else nickname; those without either are left out."""
+    cur = await conn.execute(
+        """
+        SELECT user_id, coalesce(nullif(card, ''), nullif(nickname, ''))
+        FROM members
+        WHERE conversation_id = %(id)s AND user_id = ANY(%(users)s) AND (card <> '' OR nickname <> '')
+        """,
+        {"id": conversation_id, "users": list(users)},
+    )
+    return {int(user): str(name) for user, name in await cur.fetchall()}

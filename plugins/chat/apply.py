@@ -1,0 +1,190 @@
+"""Notices → changes of rows: withdrawals, joins and leaves, mutes, renames, nudges, reactions, uploads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from db import conversations, ingest, members, outbox, owed, withdraw
+from db.ingest import NewMessage
+from db.models import Conversation, ConversationId
+from db.pool import Connection
+from db.withdraw import Happening
+from plugins.chat.compose import compose_poke
+from plugins.chat.effects import Effect, MayNotTalk, MayTalk, MembersStale, PokedUs
+from plugins.chat.member_names import MemberNames
+from plugins.chat.names import show_name
+from plugins.chat.own import OwnAccounts
+from plugins.chat.pieces import file_label
+from plugins.chat.records import (
+    EssenceSet,
+    Joined,
+    Left,
+    MemberChanged,
+    Muted,
+    Poked,
+    Reacted,
+    Renamed,
+    Uploaded,
+    Withdrawn,
+)
+from plugins.chat.rules import is_enabled
+from settings import Settings
+
+FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
+
+Notice = Withdrawn | Joined | Left | Muted | MemberChanged | Renamed | Poked | Reacted | Uploaded | EssenceSet
+
+
+@dataclass(slots=True)
+class Applied:
+    """What a notice brought about, and which conversations got new positions."""
+
+    effects: list[Effect] = field(default_factory=list[Effect])
+    moved: set[ConversationId] = field(default_factory=set[ConversationId])
+
+
+class NoticeBook:
+    """Applies notices inside the writer's transaction."""
+
+    def __init__(self, conn: Connection, settings: Settings, names: MemberNames, own: OwnAccounts) -> None:
+        self._conn = conn
+        self._settings = settings
+        self._names = names
+        self._own = own
+
+    async def apply(self, notice: Notice, where: Conversation, last: dict[ConversationId, int]) -> Applied:
+        """Apply one notice. ``last`` is advanced where it stores a row."""
+        done = Applied()
+        match notice:
+            case Joined() | Left() | Muted() | Renamed():
+                done.effects += await self._group(notice, where)
+            case MemberChanged():
+                await self._member(notice, where)
+            case _ if is_enabled(where, self._settings):
+                await self._messages(notice, where, last, done)
+            case _:
+                pass
+        return done
+
+    async def _group(self, notice: Joined | Left | Muted | Renamed, where: Conversation) -> list[Effect]:
+        match notice:
+            case Joined():
+                return await self._joined(notice, where)
+            case Left():
+                return await self._left(notice, where)
+            case Muted():
+                return await self._muted(notice, where)
+            case Renamed():
+                await conversations.rename(self._conn, where.id, notice.name)
+                await self._happened(where, "renamed", notice.at, None, notice.operator_id, notice.name)
+                return []
+
+    async def _messages(self, notice: Notice, where: Conversation, last: dict[ConversationId, int], done: Applied) -> None:
+        conn = self._conn
+        match notice:
+            case Withdrawn():
+                await withdraw.withdraw(conn, notice.account_id, notice.message_id, operator_id=notice.operator_id, at=notice.at)
+            case Reacted():
+                await withdraw.react(
+                    conn,
+                    notice.account_id,
+                    notice.message_id,
+                    user_id=notice.user_id,
+                    emoji=notice.emoji,
+                    added=notice.added,
+                )
+            case EssenceSet():
+                kind = "essence" if notice.added else "essence_removed"
+                await self._happened(where, kind, notice.at, None, notice.operator_id, str(notice.message_id))
+            case Poked():
+                await self._poked(notice, where, last, done)
+            case Uploaded():
+                await self._uploaded(notice, where, last, done)
+            case _:
+                pass
+
+    async def _joined(self, notice: Joined, where: Conversation) -> list[Effect]:
+        stale = MembersStale(where, notice.account_id)
+        if notice.is_self:
+            await conversations.set_left(self._conn, where.id, at=None)
+            await self._happened(where, "bot_joined", notice.at, notice.user_id, notice.operator_id)
+            return [MayTalk(where), stale]
+        if notice.user_id > 0:
+            await self._happened(where, "joined", notice.at, notice.user_id, notice.operator_id)
+        return [stale] if is_enabled(where, self._settings) else []
+
+    async def _left(self, notice: Left, where: Conversation) -> list[Effect]:
+        if not notice.is_self:
+            if await members.mark_left(self._conn, where.id, notice.user_id, notice.at):
+                await self._happened(where, notice.reason, notice.at, notice.user_id, notice.operator_id)
+            return []
+        await conversations.set_left(self._conn, where.id, at=notice.at)
+        await owed.settle_all(self._conn, where.id, why="removed")
+        await outbox.cancel_waiting(self._conn, where.id, detail="已不在群里")
+        await self._happened(where, f"bot_{notice.reason}", notice.at, notice.user_id, notice.operator_id)
+        return [MayNotTalk(where, "已不在群里")]
+
+    async def _muted(self, notice: Muted, where: Conversation) -> list[Effect]:
+        whole = notice.user_id == 0
+        if whole:
+            await conversations.set_whole_mute(self._conn, where.id, on=notice.on)
+        elif notice.is_self:
+            until = (notice.until or FOREVER) if notice.on else None
+            await conversations.set_mute(self._conn, where.id, until=until)
+        kind = ("muted" if notice.on else "unmuted") if not whole else ("whole_mute" if notice.on else "whole_unmute")
+        await self._happened(where, kind, notice.at, notice.user_id or None, notice.operator_id)
+        if not (whole or notice.is_self):
+            return []
+        return [MayNotTalk(where, "被禁言")] if notice.on else [MayTalk(where)]
+
+    async def _member(self, notice: MemberChanged, where: Conversation) -> None:
+        # QQ reports an emptied card by mistake after some forwards: the next message tells the truth.
+        card = notice.card or None
+        await members.change(self._conn, where.id, notice.user_id, card=card, role=notice.role, title=notice.title)
+        if card is not None:
+            self._names.learn(where.id, notice.user_id, show_name(card, "", notice.user_id))
+
+    async def _poked(self, notice: Poked, where: Conversation, last: dict[ConversationId, int], done: Applied) -> None:
+        if notice.target_id <= 0:
+            return
+        wanted = [(where.id, notice.user_id), (where.id, notice.target_id)]
+        await self._names.fetch(self._conn, wanted)
+        await self._put(compose_poke(notice, where.id, self._names.of(where.id)), last, done)
+        if notice.target_id in self._own.ids | {notice.account_id} and notice.user_id not in self._own.ids:
+            done.effects.append(PokedUs(where, notice.account_id, notice.user_id, last[where.id]))
+
+    async def _uploaded(self, notice: Uploaded, where: Conversation, last: dict[ConversationId, int], done: Applied) -> None:
+        await self._names.fetch(self._conn, [(where.id, notice.user_id)])
+        name = self._names.of(where.id).get(notice.user_id) or show_name("", "", notice.user_id)
+        message = NewMessage(
+            conversation_id=where.id,
+            account_id=notice.account_id,
+            message_id=None,
+            real_seq=None,
+            sender_id=notice.user_id,
+            sender_name=name,
+            sent_at=notice.at,
+            text="",
+            body=file_label(notice.name, notice.size),
+            is_self=notice.user_id in self._own.ids,
+            second_sight=True,
+        )
+        await self._put(message, last, done)
+
+    async def _put(self, message: NewMessage, last: dict[ConversationId, int], done: Applied) -> None:
+        await ingest.store(self._conn, [message], last)
+        done.moved.add(message.conversation_id)
+
+    async def _happened(
+        self,
+        where: Conversation,
+        kind: str,
+        at: datetime,
+        user_id: int | None,
+        operator_id: int | None,
+        detail: str = "",
+    ) -> None:
+        await withdraw.happened(
+            self._conn, Happening(where.id, kind, at, user_id=user_id, operator_id=operator_id or None, detail=detail)
+        )

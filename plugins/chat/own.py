@@ -1,0 +1,62 @@
+"""Our own accounts: which are connected, which are online, which have been seen where."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from db.models import ConversationId
+
+_PLACES = 10_000
+
+
+@dataclass(slots=True)
+class AccountState:
+    """An own account in this process. ``online`` is QQ's side, ``connected`` the socket's."""
+
+    account_id: int
+    nickname: str = ""
+    connected: bool = False
+    online: bool = True
+    note: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """True when a message can leave through it."""
+        return self.connected and self.online
+
+
+class OwnAccounts:
+    """What this process knows about own accounts. Rebuilt from connections and rows after a restart."""
+
+    def __init__(self) -> None:
+        self._states: dict[int, AccountState] = {}
+        self._places: OrderedDict[ConversationId, int] = OrderedDict()
+
+    def get(self, account_id: int) -> AccountState:
+        """Give an account's state, making one for a new account."""
+        return self._states.setdefault(account_id, AccountState(account_id))
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """Every account that is or was ours."""
+        return frozenset(self._states)
+
+    @property
+    def connected(self) -> frozenset[int]:
+        """The accounts with an open socket."""
+        return frozenset(state.account_id for state in self._states.values() if state.connected)
+
+    def saw(self, conversation_id: ConversationId, account_id: int) -> None:
+        """Remember which account hears a conversation."""
+        self._places[conversation_id] = account_id
+        self._places.move_to_end(conversation_id)
+        if len(self._places) > _PLACES:
+            self._places.popitem(last=False)
+
+    def speaker(self, conversation_id: ConversationId, wanted: int | None) -> int | None:
+        """Choose the account that may speak in a conversation: the one called, else the one that hears it."""
+        for candidate in (wanted, self._places.get(conversation_id)):
+            if candidate is not None and candidate in self._states and self._states[candidate].usable:
+                return candidate
+        return None

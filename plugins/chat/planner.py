@@ -1,0 +1,101 @@
+"""Whether a conversation wants a turn now, and why: rows and rules, no model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from db import conversations, members, owed, usage
+from db.models import CallKind, Conversation, ConversationId, OwedCall, Role, Trigger
+from db.pool import Connection, Database
+from plugins.chat.own import OwnAccounts
+from plugins.chat.rules import ambient_chance, daily_calls, is_enabled, is_muted, is_quiet, talk_frequency
+from settings import Settings
+
+_RANK: dict[CallKind, int] = {"mention": 0, "reply": 1, "name": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A turn that should run now."""
+
+    conversation: Conversation
+    account_id: int
+    trigger: Trigger
+    bot_role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class NoTurn:
+    """Why there is none. ``blocked``: something is owed but cannot be answered now."""
+
+    why: str
+    blocked: bool = False
+
+
+class Planner:
+    """Decides turns. ``dice`` gives numbers in [0, 1)."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        own: OwnAccounts,
+        clock: Callable[[], datetime],
+        dice: Callable[[], float] = random.random,
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._own = own
+        self._clock = clock
+        self._dice = dice
+
+    async def plan(self, conversation_id: ConversationId, *, poked: bool) -> Plan | NoTurn:
+        """Look at a conversation and decide. Rolls the dice at most once for each unread batch."""
+        now = self._clock()
+        async with self._database.connection() as conn:
+            conversation = await conversations.get(conn, conversation_id)
+            if conversation is None or not is_enabled(conversation, self._settings):
+                return NoTurn("未启用")
+            calls = await owed.due(conn, conversation_id, now)
+            if conversation.left_at is not None:
+                return NoTurn("已不在群里", blocked=bool(calls))
+            account_id = self._own.speaker(conversation_id, calls[-1].account_id if calls else None)
+            if account_id is None:
+                return NoTurn("账号不在线", blocked=bool(calls))
+            role = await members.role_of(conn, conversation_id, account_id)
+            if is_muted(conversation, role, now):
+                return NoTurn("被禁言", blocked=bool(calls))
+            trigger: Trigger | None = _strongest(calls) if calls else "poke" if poked else None
+            if trigger is None and not await self._joins_in(conn, conversation, now):
+                return NoTurn("不插话")
+            if await self._over_budget(conn, conversation, now):
+                return NoTurn("今日模型调用次数已用完", blocked=bool(calls))
+            return Plan(conversation, account_id, trigger or "ambient", role)
+
+    async def owes(self, conversation_id: ConversationId) -> bool:
+        """Tell whether a call is due in a conversation."""
+        async with self._database.connection() as conn:
+            return bool(await owed.due(conn, conversation_id, self._clock()))
+
+    async def _joins_in(self, conn: Connection, conversation: Conversation, now: datetime) -> bool:
+        frequency = talk_frequency(conversation, self._settings)
+        if frequency <= 0 or conversation.kind == "private" or is_quiet(conversation, self._settings, now):
+            await conversations.set_diced(conn, conversation.id, conversation.last_pos)
+            return False
+        unread = await conversations.unread(conn, conversation)
+        await conversations.set_diced(conn, conversation.id, conversation.last_pos)
+        if unread.people == 0:
+            return False
+        return self._dice() < ambient_chance(frequency, unread.own_recent, unread.recent)
+
+    async def _over_budget(self, conn: Connection, conversation: Conversation, now: datetime) -> bool:
+        midnight = now.astimezone(self._settings.zone).replace(hour=0, minute=0, second=0, microsecond=0)
+        used = await usage.calls_since(conn, conversation.id, midnight)
+        return used >= daily_calls(conversation, self._settings)
+
+
+def _strongest(calls: Sequence[OwedCall]) -> CallKind:
+    return min((call.kind for call in calls), key=_RANK.__getitem__)

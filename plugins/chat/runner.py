@@ -1,0 +1,202 @@
+"""A turn's row from beginning to end: queued → running → done, failed or interrupted, with a lease while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import psutil
+from nonebot.log import logger
+
+from agent.ports import Platform, TurnFailed, TurnRequest, TurnResult
+from db import outbox, owed, turns
+from db.models import ConversationId, TurnId
+from db.pool import Connection, Database, DatabaseUnavailable
+from db.turns import End
+from plugins.chat.lanes import Afterwards
+from plugins.chat.planner import Plan
+from settings import Settings
+
+LEASE_SECONDS = 30.0
+RENEW_SECONDS = 8.0
+RETRY_BASE_SECONDS = 20.0
+RETRY_CAP_SECONDS = 600.0
+END_ATTEMPTS = 8
+STOPPED = "stopped"
+
+
+class TurnAgent(Protocol):
+    """Thinks for one turn."""
+
+    async def run(self, request: TurnRequest) -> TurnResult:
+        """Run one turn. Raises TurnFailed."""
+        ...
+
+
+def worker_name() -> str:
+    """Name this process so that others can tell whether it still lives: host, pid, time of birth."""
+    return f"{platform.node()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
+
+
+def is_dead(worker: str) -> bool:
+    """Tell whether a worker is a process of this host that is gone. Of other hosts nothing is known."""
+    parts = worker.rsplit(":", 2)
+    if len(parts) != 3 or parts[0] != platform.node() or not parts[1].isdecimal():
+        return False
+    try:
+        return abs(psutil.Process(int(parts[1])).create_time() - float(parts[2])) > 1.0
+    except (psutil.NoSuchProcess, ValueError):
+        return True
+    except psutil.AccessDenied:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """What a turn needs that only the plugin has."""
+
+    platform: Callable[[Plan, TurnId], Platform]
+    persona: Callable[[Plan], str]
+    clock: Callable[[], datetime]
+
+
+class Runner:
+    """Runs planned turns. The agent decides; this writes the row."""
+
+    def __init__(self, database: Database, settings: Settings, agent: TurnAgent, doors: Doors) -> None:
+        self._database = database
+        self._settings = settings
+        self._agent = agent
+        self._doors = doors
+        self.worker = worker_name()
+
+    async def run(self, plan: Plan, started: asyncio.Future[TurnId]) -> Afterwards:
+        """Run a planned turn to its end."""
+        turn_id = await self._begin(plan)
+        if turn_id is None:
+            return "busy"
+        if not started.done():
+            started.set_result(turn_id)
+        lease = asyncio.create_task(self._keep(turn_id, asyncio.current_task()))
+        try:
+            result = await self._agent.run(self._request(plan, turn_id))
+        except TurnFailed as error:
+            logger.error(f"第 {turn_id} 轮没有完成：{error.reason}")
+            return await self._failed(plan, turn_id, error.reason)
+        except asyncio.CancelledError as error:
+            return await self._interrupted(plan, turn_id, stopped=STOPPED in error.args)
+        except Exception as error:  # noqa: BLE001 - the lane
+            logger.exception(f"第 {turn_id} 轮出错（会话 {plan.conversation.id}）")
+            return await self._failed(plan, turn_id, f"内部错误：{type(error).__name__}")
+        finally:
+            lease.cancel()
+        return await self._done(plan, turn_id, result)
+
+    async def recover(self) -> list[ConversationId]:
+        """End the turns of processes that are gone, and say which conversations they were in."""
+        async with self._database.transaction() as conn:
+            live = await turns.running(conn)
+            dead = [turn.worker for turn in live if turn.worker != self.worker and is_dead(turn.worker)]
+            found = await turns.interrupt_lost(conn, dead_workers=dead)
+            await turns.cancel_queued(conn, older_than=LEASE_SECONDS * 2)
+            await outbox.abandon(conn, turns=["interrupted", "failed", "cancelled"])
+        for conversation_id in found:
+            logger.warning(f"会话 {conversation_id}：上一轮因进程中断没有完成，欠的回复会重新处理")
+        return found
+
+    async def _begin(self, plan: Plan) -> TurnId | None:
+        where = plan.conversation
+        async with self._database.connection() as conn:
+            turn_id = await turns.queue(
+                conn,
+                where.id,
+                account_id=plan.account_id,
+                trigger=plan.trigger,
+                persona=self._doors.persona(plan),
+                from_pos=where.watermark,
+            )
+            if await turns.start(conn, turn_id, worker=self.worker, lease=LEASE_SECONDS):
+                return turn_id
+            await turns.drop(conn, turn_id, error="另一个进程正在处理这个会话")
+            return None
+
+    def _request(self, plan: Plan, turn_id: TurnId) -> TurnRequest:
+        return TurnRequest(
+            turn_id=turn_id,
+            conversation=plan.conversation,
+            account_id=plan.account_id,
+            trigger=plan.trigger,
+            platform=self._doors.platform(plan, turn_id),
+            bot_role=plan.bot_role,
+            superusers=frozenset(self._settings.superusers),
+        )
+
+    async def _keep(self, turn_id: TurnId, turn: asyncio.Task[Afterwards] | None) -> None:
+        """Renew the lease. A turn that another process took over must not go on."""
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            try:
+                async with self._database.connection() as conn:
+                    ours = await turns.renew(conn, turn_id, worker=self.worker, lease=LEASE_SECONDS)
+            except DatabaseUnavailable as error:
+                logger.warning(f"第 {turn_id} 轮的租约没能续上，稍后再试：{error}")
+                continue
+            if not ours:
+                logger.error(f"第 {turn_id} 轮已被判为中断，停止")
+                if turn is not None:
+                    turn.cancel()
+                return
+
+    async def _done(self, plan: Plan, turn_id: TurnId, result: TurnResult) -> Afterwards:
+        where = plan.conversation.id
+
+        async def write(conn: Connection) -> Afterwards:
+            async with conn.transaction():
+                end = End("done", outcome=result.outcome, shown_pos=result.shown_pos)
+                if not await turns.finish(conn, turn_id, worker=self.worker, end=end):
+                    return "failed"
+                await turns.advance_watermark(conn, where, result.shown_pos)
+                settled = await owed.settle_shown(conn, where, turn_id=turn_id, shown_pos=result.shown_pos)
+                if plan.trigger in {"mention", "reply", "name"} and settled == 0:
+                    await self._postpone(conn, where)  # it was not shown: do not spin
+                    return "failed"
+            return "done"
+
+        return await self._end(turn_id, write)
+
+    async def _failed(self, plan: Plan, turn_id: TurnId, reason: str) -> Afterwards:
+        async def write(conn: Connection) -> Afterwards:
+            async with conn.transaction():
+                await turns.finish(conn, turn_id, worker=self.worker, end=End("failed", error=reason))
+                await self._postpone(conn, plan.conversation.id)
+            return "failed"
+
+        return await self._end(turn_id, write)
+
+    async def _interrupted(self, plan: Plan, turn_id: TurnId, *, stopped: bool) -> Afterwards:
+        async def write(conn: Connection) -> Afterwards:
+            async with conn.transaction():
+                why = "有人叫停" if stopped else "程序退出"
+                await turns.finish(conn, turn_id, worker=self.worker, end=End("interrupted", error=why))
+                await outbox.cancel_waiting(conn, plan.conversation.id, detail=why)
+                if stopped:
+                    await owed.settle_all(conn, plan.conversation.id, why="stopped")
+            return "stopped"
+
+        return await asyncio.shield(self._end(turn_id, write))
+
+    async def _postpone(self, conn: Connection, conversation_id: ConversationId) -> None:
+        await owed.postpone(conn, conversation_id, now=self._doors.clock(), base=RETRY_BASE_SECONDS, cap=RETRY_CAP_SECONDS)
+
+    async def _end(self, turn_id: TurnId, write: Callable[[Connection], Awaitable[Afterwards]]) -> Afterwards:
+        """Write a turn's end, waiting for a database that is away; in the end the lease decides."""
+        try:
+            return await self._database.run(write, attempts=END_ATTEMPTS)
+        except DatabaseUnavailable as error:
+            logger.error(f"第 {turn_id} 轮的结果没能写入数据库，租约到期后会算作中断：{error}")
+            return "failed"
