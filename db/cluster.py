@@ -17,9 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-if sys.platform != "win32":
-    import pwd
-
 logger = logging.getLogger(__name__)
 
 WINDOWS = os.name == "nt"
@@ -28,6 +25,7 @@ SETTINGS_FILE = "qunyou.conf"
 PORT = 5432
 _SOCKET_PATH_BYTES = 100  # Linux takes 107, macOS 103
 _INITDB_SECONDS = 120
+_NO_USER = f"PostgreSQL 不能以 root 运行，而系统用户 {SYSTEM_USER} 建不出来：请用普通用户启动，或先手工建好这个用户"
 _LOCALES: tuple[str | None, ...] = ("zh-CN", "en-US", None) if WINDOWS else ("C.UTF-8", "en_US.UTF-8", "zh_CN.UTF-8")
 _SETTINGS: Mapping[str, str] = {
     "max_connections": "50",
@@ -135,17 +133,20 @@ def choose_runner(cluster: Path) -> Runner:
 
 def _system_user() -> Runner:
     try:
-        entry = pwd.getpwnam(SYSTEM_USER)
-    except KeyError:
-        command = ["useradd", "--system", "--no-create-home", "--shell", "/bin/false", SYSTEM_USER]
-        try:
+        if _ask_id("-u") is None:
+            command = ["useradd", "--system", "--no-create-home", "--shell", "/bin/false", SYSTEM_USER]
             subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=30)
-            entry = pwd.getpwnam(SYSTEM_USER)
-        except (OSError, subprocess.SubprocessError, KeyError) as error:
-            raise ServerProblem(
-                f"PostgreSQL 不能以 root 运行，而系统用户 {SYSTEM_USER} 建不出来：请用普通用户启动，或先手工建好这个用户"
-            ) from error
-    return Runner(entry.pw_uid, entry.pw_gid)
+        uid, gid = _ask_id("-u"), _ask_id("-g")
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ServerProblem(_NO_USER) from error
+    if uid is None or gid is None:
+        raise ServerProblem(_NO_USER)
+    return Runner(uid, gid)
+
+
+def _ask_id(option: str) -> int | None:
+    done = subprocess.run(["id", option, SYSTEM_USER], capture_output=True, stdin=subprocess.DEVNULL, timeout=30, check=False)
+    return int(done.stdout) if done.returncode == 0 else None
 
 
 def open_the_way(path: Path, runner: Runner) -> None:
@@ -159,10 +160,14 @@ def open_the_way(path: Path, runner: Runner) -> None:
             folder.chmod(mode | stat.S_IXOTH)
 
 
+def sweep_drafts(cluster: Path) -> None:
+    """Remove what a killed process left of a database that it was making."""
+    for draft in cluster.parent.glob(f"{cluster.name}.new-*"):
+        shutil.rmtree(draft, ignore_errors=True)
+
+
 def create_cluster(cluster: Path, runner: Runner) -> None:
     """Make a new database folder beside its place and move it there whole. Raises ServerProblem, OSError."""
-    for old in cluster.parent.glob(f"{cluster.name}.new-*"):
-        shutil.rmtree(old, ignore_errors=True)
     draft = cluster.with_name(f"{cluster.name}.new-{os.getpid()}")
     last = ""
     try:
@@ -221,11 +226,11 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_settings(cluster: Path, runner: Runner, extra: Mapping[str, str]) -> None:
-    """Write what this start wants of the server, its door included. Raises OSError, ServerProblem."""
+def write_settings(cluster: Path, runner: Runner, extra: Mapping[str, str], port: int | None) -> None:
+    """Write what this start wants of the server, its door included; ``port`` None: a free one. Raises OSError, ServerProblem."""
     values = {**_SETTINGS, **extra}
     if WINDOWS:
-        values |= {"listen_addresses": "127.0.0.1", "port": str(_free_port())}
+        values |= {"listen_addresses": "127.0.0.1", "port": str(port or _free_port())}
     else:
         values |= {"listen_addresses": "", "port": str(PORT), "unix_socket_directories": str(socket_folder(cluster, runner))}
     lines = ["# Written at every start. Own wishes belong in postgresql.auto.conf (ALTER SYSTEM)."]
@@ -272,5 +277,8 @@ def reason(output: str, folder: Path) -> str:
         return f"内置数据库没有权限使用 {folder}：请检查它的属主和权限（应只属于运行数据库的用户）"
     if "could not map anonymous shared memory" in text or "could not resize shared memory" in text or "out of memory" in text:
         return "内存不足，内置数据库无法启动：请关掉一些程序再试"
-    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "没有留下说明")
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    last = next(
+        (line for line in reversed(lines) if "FATAL:" in line or "PANIC:" in line), lines[-1] if lines else "没有留下说明"
+    )
     return f"内置数据库无法启动（{last[:300]}）：详情见 {folder.parent / 'postgres.log'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias, TypeVar
 
@@ -45,8 +45,8 @@ class Database:
         """Whether the last use reached the database."""
         return self._available
 
-    async def open(self, timeout: float = 10.0) -> None:
-        """Connect. Raises DatabaseUnavailable when no connection came up within ``timeout`` seconds."""
+    async def open(self, within: float = 10.0) -> None:
+        """Connect. Raises DatabaseUnavailable when no connection came up ``within`` so many seconds."""
         if self._pool is not None:
             return
         pool = AsyncConnectionPool(
@@ -65,10 +65,10 @@ class Database:
             open=False,
         )
         try:
-            await pool.open(wait=True, timeout=timeout)
+            await pool.open(wait=True, timeout=within)
         except PoolTimeout as error:
             await _close(pool)
-            raise DatabaseUnavailable(f"{timeout:.0f} 秒内没有连上数据库") from error
+            raise DatabaseUnavailable(f"{within:.0f} 秒内没有连上数据库") from error
         self._pool = pool
         self._available = True
 
@@ -80,7 +80,7 @@ class Database:
             await _close(pool)
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    async def connection(self) -> AsyncGenerator[Connection]:
         """Lend a connection that commits each statement. Raises DatabaseUnavailable."""
         if self._pool is None:
             raise DatabaseUnavailable("数据库连接还没有打开，或已经关闭")
@@ -96,7 +96,7 @@ class Database:
             self._available = True
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
+    async def transaction(self) -> AsyncGenerator[Connection]:
         """Lend a connection inside a transaction, committed at the end of the block. Raises DatabaseUnavailable."""
         async with self.connection() as connection, connection.transaction():
             yield connection

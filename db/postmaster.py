@@ -64,9 +64,23 @@ def find_postmaster(cluster: Path) -> Postmaster | None:
         return found
     if found is None and (pid := _search(cluster)) is not None:
         return Postmaster(pid, 0, "", "starting")
-    if found is None or psutil.pid_exists(found.pid):
-        path.unlink(missing_ok=True)
+    drop_false_lock(path, cluster)
     return None
+
+
+def drop_false_lock(path: Path, cluster: Path) -> None:
+    """Remove a lock file of PostgreSQL that names no process, a dead one not yet buried, or another program.
+
+    The server would take such a process for itself and refuse to start. The caller holds our own lock.
+    """
+    try:
+        pid = int(path.read_text("utf-8", errors="replace").split("\n", 1)[0])
+    except FileNotFoundError:
+        return
+    except ValueError:
+        pid = 0
+    if pid <= 0 or (psutil.pid_exists(pid) and not serves(pid, cluster)):
+        path.unlink(missing_ok=True)
 
 
 def _search(cluster: Path) -> int | None:

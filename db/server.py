@@ -7,7 +7,7 @@ import logging
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from urllib.parse import quote
 from filelock import FileLock, Timeout
 
 from db.cluster import (
+    PORT,
     WINDOWS,
     Runner,
     ServerProblem,
@@ -24,10 +25,12 @@ from db.cluster import (
     open_the_way,
     password_file,
     reason,
+    socket_folder,
+    sweep_drafts,
     write_settings,
 )
 from db.handles import Handle, HandleFile
-from db.postmaster import Postmaster, find_postmaster, program_of
+from db.postmaster import Postmaster, drop_false_lock, find_postmaster, program_of, serves
 
 __all__ = ["EmbeddedServer", "ServerProblem"]
 
@@ -43,11 +46,12 @@ _SURVIVORS_SECONDS = 15.0
 class EmbeddedServer:
     """A handle on the server under ``DATA_DIR/postgres``. Its calls block: use them through a thread."""
 
-    def __init__(self, data_dir: Path, runner: Runner, postmaster: Postmaster, handle: Handle) -> None:
+    def __init__(self, data_dir: Path, runner: Runner, postmaster: Postmaster, extra: Mapping[str, str]) -> None:
         self._data_dir = data_dir
         self._runner = runner
-        self._handle: Handle | None = handle
-        self.pid = postmaster.pid
+        self._postmaster = postmaster
+        self._extra = extra
+        self._handle: Handle | None = None
         self.url = _url(data_dir, postmaster)
         """For psycopg; carries a password only where the server listens on TCP (Windows)."""
 
@@ -57,19 +61,45 @@ class EmbeddedServer:
 
         ``extra`` are PostgreSQL settings for a server that this call starts. Raises ServerProblem.
         """
-        data_dir = Path(os.path.abspath(data_dir))
+        data_dir = data_dir.resolve()
         cluster = data_dir / "postgres"
         with _in_words(data_dir):
             data_dir.mkdir(parents=True, exist_ok=True)
             with _lock(data_dir):
                 runner = choose_runner(cluster)
                 open_the_way(cluster, runner)
-                handles = HandleFile(data_dir / "postgres.handles.json")
+                handles = _handles(data_dir)
                 postmaster = _join(cluster, runner, alone=not handles.live())
                 if postmaster is None:
                     _make_sure_of_cluster(cluster, runner)
                     postmaster = _launch(cluster, runner, extra or {})
-                return cls(data_dir, runner, postmaster, handles.add())
+                server = cls(data_dir, runner, postmaster, extra or {})
+                server._handle = handles.add()
+                return server
+
+    @property
+    def pid(self) -> int:
+        """The process that serves, or served when it was last seen."""
+        return self._postmaster.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether that process lives."""
+        return serves(self.pid, self._data_dir / "postgres")
+
+    def revive(self) -> None:
+        """Start the server again, at the same address, when it died under us. Raises ServerProblem."""
+        if self.running:
+            return
+        cluster = self._data_dir / "postgres"
+        with _in_words(self._data_dir), _lock(self._data_dir):
+            if self._handle is None:
+                return
+            postmaster = _join(cluster, self._runner, alone=False)
+            if postmaster is None:
+                logger.warning("内置数据库不在了，正在重新启动")
+                postmaster = _launch(cluster, self._runner, self._extra, port=self._postmaster.port)
+            self._postmaster = postmaster
 
     def stop(self) -> None:
         """Give the handle back; the last one stops the server. A second call does nothing. Raises ServerProblem."""
@@ -78,7 +108,7 @@ class EmbeddedServer:
             return
         cluster = self._data_dir / "postgres"
         with _in_words(self._data_dir), _lock(self._data_dir):
-            if HandleFile(self._data_dir / "postgres.handles.json").remove(handle):
+            if _handles(self._data_dir).remove(handle):
                 return
             if find_postmaster(cluster) is not None:
                 _halt(cluster, self._runner)
@@ -89,8 +119,12 @@ class EmbeddedServer:
         trim_log(self._data_dir)
 
 
+def _handles(data_dir: Path) -> HandleFile:
+    return HandleFile(data_dir / "postgres.handles.json")
+
+
 @contextmanager
-def _in_words(data_dir: Path) -> Iterator[None]:
+def _in_words(data_dir: Path) -> Generator[None]:
     """Say in one Chinese sentence what the operating system refused."""
     try:
         yield
@@ -104,7 +138,7 @@ def _in_words(data_dir: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _lock(data_dir: Path) -> Iterator[None]:
+def _lock(data_dir: Path) -> Generator[None]:
     lock = FileLock(data_dir / "postgres.lock", timeout=_LOCK_SECONDS)
     try:
         lock.acquire()
@@ -123,8 +157,8 @@ def _join(cluster: Path, runner: Runner, *, alone: bool) -> Postmaster | None:
     postmaster = find_postmaster(cluster)
     if postmaster is None:
         return None
-    if alone and _is_foreign(postmaster):
-        logger.info("留下的内置数据库来自另一份安装，先停掉它再启动")
+    if alone and not _is_usable(postmaster):
+        logger.info("留下的内置数据库来自另一份安装或另一个路径，先停掉它再启动")
         _halt(cluster, runner)
         return None
     deadline = time.monotonic() + START_SECONDS
@@ -138,13 +172,17 @@ def _join(cluster: Path, runner: Runner, *, alone: bool) -> Postmaster | None:
     return postmaster
 
 
-def _is_foreign(postmaster: Postmaster) -> bool:
+def _is_usable(postmaster: Postmaster) -> bool:
+    """Tell whether a server left behind runs our programs and can still be reached."""
+    if postmaster.socket_dir and not Path(postmaster.socket_dir, f".s.PGSQL.{postmaster.port}").exists():
+        return postmaster.status != "ready"
     program = program_of(postmaster.pid)
-    return program is not None and program.parent != Path(os.path.realpath(binaries()))
+    return program is None or program.parent == binaries().resolve()
 
 
 def _make_sure_of_cluster(cluster: Path, runner: Runner) -> None:
-    """See that the folder holds a database of our major version; make one where there is nothing."""
+    """See that the folder holds a database of our major version; make one where there is nothing. Raises ServerProblem."""
+    sweep_drafts(cluster)
     if cluster.exists() and any(cluster.iterdir()):
         try:
             made_by = (cluster / "PG_VERSION").read_text("ascii").strip()
@@ -172,18 +210,21 @@ def _major_version(runner: Runner) -> str:
     return output.split()[-1].split(".")[0]
 
 
-def _launch(cluster: Path, runner: Runner, extra: Mapping[str, str]) -> Postmaster:
+def _launch(cluster: Path, runner: Runner, extra: Mapping[str, str], *, port: int | None = None) -> Postmaster:
     """Start the server and wait until it answers. Raises ServerProblem, OSError."""
     log = cluster.parent / "postgres.log"
     trim_log(cluster.parent)
-    write_settings(cluster, runner, extra)
+    write_settings(cluster, runner, extra, port)
+    if not WINDOWS:
+        drop_false_lock(socket_folder(cluster, runner) / f".s.PGSQL.{PORT}.lock", cluster)
     deadline = time.monotonic() + _SURVIVORS_SECONDS
     while True:
         os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
         runner.own(log)
         before = log.stat().st_size
-        code, printed = _pg_ctl_start(cluster, runner, log)
-        if code == 0 and (postmaster := find_postmaster(cluster)) is not None:
+        printed = _pg_ctl_start(cluster, runner, log)
+        # Also when it failed: the start of a process that was killed meanwhile may have come first.
+        if (postmaster := _join(cluster, runner, alone=False)) is not None:
             return postmaster
         said = log.read_bytes()[before:].decode("utf-8", errors="replace")
         # Children of a killed server need a moment to notice that it is gone.
@@ -192,12 +233,12 @@ def _launch(cluster: Path, runner: Runner, extra: Mapping[str, str]) -> Postmast
         time.sleep(0.3)
 
 
-def _pg_ctl_start(cluster: Path, runner: Runner, log: Path) -> tuple[int, str]:
+def _pg_ctl_start(cluster: Path, runner: Runner, log: Path) -> str:
     command = [str(binaries() / "pg_ctl"), "start", "-w", "-s", "-t", f"{START_SECONDS:.0f}", "-D", str(cluster), "-l", str(log)]
     if (cluster / "postmaster.pid").exists():
         logger.info("内置数据库上次没有正常关闭，正在恢复；数据多时可能要一两分钟")
     try:
-        return runner.run(command, timeout=START_SECONDS + 10)
+        return runner.run(command, timeout=START_SECONDS + 10)[1]
     except subprocess.TimeoutExpired as error:
         raise ServerProblem(f"内置数据库 {START_SECONDS:.0f} 秒还没有就绪：请查看 {log}") from error
 
@@ -225,9 +266,10 @@ def trim_log(data_dir: Path) -> None:
     try:
         if log.stat().st_size <= LOG_BYTES:
             return
-        content = log.read_bytes()[-LOG_BYTES:]
-        (data_dir / "postgres.log.1").write_bytes(content)
-        os.truncate(log, 0)
+        with log.open("rb+") as file:
+            file.seek(-LOG_BYTES, os.SEEK_END)
+            (data_dir / "postgres.log.1").write_bytes(file.read(LOG_BYTES))
+            file.truncate(0)
     except FileNotFoundError:
         return
     except OSError:

@@ -6,7 +6,7 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ def with_database(url: str, name: str) -> str:
 
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
+def postgres_server() -> Generator[str]:
     """Give the URL of a server: TEST_DATABASE_URL, or an embedded one in a folder of its own."""
     given = os.environ.get("TEST_DATABASE_URL")
     if given:

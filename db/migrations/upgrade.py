@@ -12,10 +12,10 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-# Any constant of our own; two processes that migrate one database must agree on it.
-LOCK_KEY = 5_716_030_942
+from db.checks import SETUP_LOCK
 
 
 def script_config() -> Config:
@@ -29,7 +29,7 @@ def upgrade(url: str) -> list[str]:
     """Bring a database to the newest revision while holding its migration lock; returns what was applied."""
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url), poolclass=NullPool)
     with psycopg.connect(url, autocommit=True) as guard:
-        guard.execute("SELECT pg_advisory_lock(%(key)s)", {"key": LOCK_KEY})
+        guard.execute("SELECT pg_advisory_lock(%(key)s)", {"key": SETUP_LOCK})
         with engine.connect() as connection:
             return _upgrade(connection)
 
@@ -46,5 +46,17 @@ def _upgrade(connection: Connection) -> list[str]:
     return missing
 
 
+def main() -> int:
+    """Upgrade, and say in one line what the database refused."""
+    try:
+        applied = upgrade(sys.stdin.read())
+    except (SQLAlchemyError, psycopg.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+        sys.stderr.write(str(cause).strip().splitlines()[0])
+        return 1
+    sys.stdout.write(json.dumps(applied))
+    return 0
+
+
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(upgrade(sys.stdin.read())))
+    sys.exit(main())
