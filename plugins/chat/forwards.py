@@ -13,9 +13,10 @@ from plugins.chat.names import fallback_name, show_name
 from plugins.chat.pieces import inner_list, read_piece, segment_data, segment_kind, segments_of
 from plugins.chat.records import Part
 
+FORWARD_CHARS = 4000
 _NODES, _NODE_SEGMENTS = 60, 40
 # Characters of a forward and of one line in it, by depth: what is nested fits into the line that holds it.
-_ROOM, _NODE_CHARS = (4000, 550, 250), (600, 300, 150)
+_ROOM, _NODE_CHARS = (FORWARD_CHARS, 550, 250), (600, 300, 150)
 PLAIN_FORWARD = "[聊天记录]"
 
 

@@ -70,7 +70,8 @@ class _Keeper:
         return [self._value(inner, depth + 1) for inner in value[:_ITEMS]]
 
     def _text(self, value: str) -> str:
-        scheme = next((scheme for scheme in _PAYLOADS if value.startswith(scheme)), None)
-        text = f"{scheme}…" if scheme else clean_text(value, _STRING)
+        if value.startswith(_PAYLOADS):
+            value = value[: value.index(":") + 1] + "…"
+        text = clean_text(value, _STRING)
         self.size += len(text) + 4
         return text
