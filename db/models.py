@@ -214,3 +214,5 @@ class ModelCall:
     latency_ms: int
     ok: bool
     error: str | None = None
+    called_at: datetime | None = None
+    """None: now, by the database's clock."""

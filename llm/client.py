@@ -7,19 +7,20 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from json import JSONDecodeError
 from typing import Any
 
 import openai
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import SecretStr
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, stop_before_delay
-from tenacity.wait import wait_exponential_jitter
+from tenacity.wait import wait_exponential, wait_random
 
 from llm.capabilities import capabilities_of, relax, strip
 from llm.errors import ModelRefused, ModelUnavailable
 from llm.failures import Passing, classify
 from llm.types import Answer, Params, Probe
-from llm.wire import WireModel, request_fields, usage_of
+from llm.wire import BadAnswer, ServiceSaid, WireModel, request_fields, usage_of
 
 logger = logging.getLogger(__name__)
 
@@ -60,9 +61,8 @@ class ServiceClient:
 
         Raises ModelUnavailable, ContextTooLong, ModelRefused.
         """
-        backoff = wait_exponential_jitter(
-            initial=self._policy.first_wait, max=self._policy.max_wait, jitter=self._policy.first_wait
-        )
+        first = self._policy.first_wait
+        backoff = wait_exponential(multiplier=first, max=self._policy.max_wait) + wait_random(0, first)
 
         def pause(state: RetryCallState) -> float:
             error = state.outcome.exception() if state.outcome else None
@@ -103,12 +103,13 @@ class ServiceClient:
             return Answer(_bare(message), usage_of(message))
 
     async def _send(self, model: str, messages: Sequence[BaseMessage], fields: dict[str, Any], deadline: float) -> AIMessage:
+        wired = self._model(model)
         seconds = max(0.001, min(self._timeout, deadline - time.monotonic()))
         try:
             # The HTTP timeout is per read; a service that drips bytes is cut here.
             async with asyncio.timeout(seconds):
-                return await self._model(model).ainvoke(list(messages), **fields)
-        except (openai.OpenAIError, TimeoutError, ValueError, TypeError, LookupError) as error:
+                return await wired.ainvoke(list(messages), **fields)
+        except (openai.OpenAIError, TimeoutError, BadAnswer, ServiceSaid, UnicodeEncodeError, JSONDecodeError) as error:
             raise classify(error, self._api_key) from error
 
     def _model(self, name: str) -> WireModel:

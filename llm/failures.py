@@ -15,7 +15,7 @@ from llm.wire import BadAnswer, ServiceSaid, words_of
 MAX_WORDS = 300
 RETRYABLE_STATUS = {408, 409, 425, 429}
 _TOO_LONG = re.compile(
-    r"context[ _]?length|context[ _]?window|maximum context|contextwindowexceeded|"
+    r"context[ _]?(length|window|size)|maximum context|contextwindowexceeded|"
     r"(prompt|input|request|message)s? (is |are )?too (long|large)|input length|reduce the length|"
     r"exceed(s|ed)?( the| model)?( max(imum)?)?( input)?( model)? ?token (limit|count)|exceeded model token limit|"
     r"exceeds the (maximum|configured limit)|range of input length|input tokens exceed|too many tokens|"

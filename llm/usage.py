@@ -2,30 +2,149 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from itertools import islice
 from zoneinfo import ZoneInfo
 
 from db.models import ConversationId, ModelCall
+from db.pool import Database, DatabaseUnavailable
+from db.usage import calls_since, record_calls
 
-if TYPE_CHECKING:
-    from db.pool import Database
+logger = logging.getLogger(__name__)
+
+MAX_QUEUED = 2000
+MAX_COUNTED = 2000
+BATCH = 200
+FRESH_SECONDS = 5.0
+"""For how long a count is trusted before other processes' calls are looked up again."""
+RETRY_SECONDS = 2.0
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class _Count:
+    day: date
+    calls: int
+    read_at: float
 
 
 class UsageBook:
-    """Writes calls in the background and knows today's count of each conversation."""
+    """Writes calls in the background and knows today's count of each conversation.
 
-    def __init__(self, database: Database, zone: ZoneInfo) -> None:
+    While the database is away, calls wait in a bounded queue and budgets go by what is known in memory.
+    """
+
+    def __init__(self, database: Database, zone: ZoneInfo, *, clock: Callable[[], datetime] = _utc_now) -> None:
         self._database = database
         self._zone = zone
+        self._clock = clock
+        self._queue: deque[ModelCall] = deque()
+        self._waiting = asyncio.Event()
+        self._written = asyncio.Event()
+        self._written.set()
+        self._writer: asyncio.Task[None] | None = None
+        self._counts: dict[ConversationId, _Count] = {}
+        self._dropped = 0
 
     def record(self, call: ModelCall) -> None:
-        """Queue a call for writing; never raises, never waits."""
-        raise NotImplementedError
+        """Queue a call for writing and count it; never waits, never fails for the database."""
+        if call.called_at is None:
+            call = replace(call, called_at=self._clock())
+        self._count(call)
+        self._queue.append(call)
+        if len(self._queue) > MAX_QUEUED:
+            self._queue.popleft()
+            self._dropped += 1
+            if self._dropped % 100 == 1:
+                logger.error("数据库长时间不可用，已丢弃 %d 条模型调用记录", self._dropped)
+        self._written.clear()
+        self._waiting.set()
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write(), name="usage-writer")
+
+    def _count(self, call: ModelCall) -> None:
+        if call.conversation_id is None or not call.ok:
+            return
+        count = self._counts.get(call.conversation_id)
+        if count is not None and count.day == self._today():
+            count.calls += 1
 
     async def spent_today(self, conversation_id: ConversationId) -> int:
-        """Count today's answered calls of a conversation, the day being that of TIMEZONE."""
-        raise NotImplementedError
+        """Count today's answered calls of a conversation, the day being that of TIMEZONE.
+
+        Other processes' calls show within a few seconds.
+        """
+        today = self._today()
+        known = self._counts.get(conversation_id)
+        if known is not None and known.day == today and time.monotonic() - known.read_at < FRESH_SECONDS:
+            return known.calls
+        midnight = datetime(today.year, today.month, today.day, tzinfo=self._zone)
+        try:
+            async with self._database.connection() as conn:
+                stored = await calls_since(conn, conversation_id, midnight)
+        except DatabaseUnavailable as error:
+            logger.warning("查不到今天的模型调用数，先按内存里的算：%s", error)
+            if known is not None and known.day == today:
+                return known.calls
+            stored = 0
+        pending = sum(1 for call in self._queue if call.ok and call.conversation_id == conversation_id and self._is_today(call))
+        self._counts[conversation_id] = _Count(today, stored + pending, time.monotonic())
+        if len(self._counts) > MAX_COUNTED:
+            self._counts.pop(next(iter(self._counts)))
+        return stored + pending
+
+    def _today(self) -> date:
+        return self._clock().astimezone(self._zone).date()
+
+    def _is_today(self, call: ModelCall) -> bool:
+        return call.called_at is not None and call.called_at.astimezone(self._zone).date() == self._today()
+
+    async def _write(self) -> None:
+        """Write the queue in batches; what the database refuses is logged and dropped."""
+        while True:
+            await self._waiting.wait()
+            batch = list(islice(self._queue, BATCH))
+            if not batch:
+                self._waiting.clear()
+                self._written.set()
+                continue
+            try:
+                async with self._database.connection() as conn:
+                    await record_calls(conn, batch)
+            except DatabaseUnavailable as error:
+                logger.warning("写不进模型调用记录（%d 条在等）：%s", len(self._queue), error)
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            except Exception:
+                logger.exception("写模型调用记录时出错，丢弃 %d 条", len(batch))
+            # The queue may have lost its oldest while the batch was written.
+            for call in batch:
+                if self._queue and self._queue[0] is call:
+                    self._queue.popleft()
+
+    async def flush(self, seconds: float = 3.0) -> bool:
+        """Wait until everything queued is written; False when ``seconds`` were not enough."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._written.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def aclose(self) -> None:
-        """Write what is queued (bounded wait) and stop."""
-        raise NotImplementedError
+        """Write what is queued, for a few seconds at most, and stop."""
+        if not await self.flush():
+            logger.error("关闭时还有 %d 条模型调用记录没有写进数据库", len(self._queue))
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.gather(self._writer, return_exceptions=True)
+            self._writer = None

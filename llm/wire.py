@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any, ClassVar
+from typing import Any
 from uuid import uuid4
 
 import openai
@@ -96,7 +96,6 @@ class WireModel(ChatOpenAI):
     """ChatOpenAI that reads answers leniently and echoes reasoning where the model needs it."""
 
     echo_reasoning: bool = False
-    lc_serializable: ClassVar[bool] = False
 
     @override
     def _get_request_payload(self, input_: LanguageModelInput, *, stop: list[str] | None = None, **kwargs: Any) -> dict[str, Any]:
