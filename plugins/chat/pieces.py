@@ -63,6 +63,12 @@ def show_size(size: int) -> str:
     return f"{size / unit:.1f}".removesuffix(".0") + name
 
 
+def file_label(name: str, size: int) -> str:
+    """Show a file by name and size in bytes (0: unknown): ``[文件 规则书 v2.pdf 717KB]``."""
+    pieces = ("文件", name, show_size(size) if size > 0 else "")
+    return f"[{' '.join(piece for piece in pieces if piece)}]"
+
+
 def _line(data: JsonObject, key: str, limit: int = _LABEL) -> str:
     return one_line(as_text(data.get(key), limit * 8), limit)
 
@@ -111,8 +117,7 @@ def _market_face(data: JsonObject) -> Part:
 
 def _file(data: JsonObject) -> Part:
     size = as_int(data.get("file_size", data.get("size")))
-    pieces = ("文件", file_name(data), show_size(size) if size is not None and size > 0 else "")
-    return Part("file", f"[{' '.join(piece for piece in pieces if piece)}]")
+    return Part("file", file_label(file_name(data), size or 0))
 
 
 def _online_file(data: JsonObject) -> Part:
