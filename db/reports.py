@@ -8,7 +8,7 @@ from datetime import datetime
 from psycopg.rows import class_row
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, computed_field
 
-from db.models import ConversationKey, Kind, SendReason, SendStatus, display
+from db.models import Conversation, ConversationId, ConversationKey, Kind, SendReason, SendStatus, display
 from db.pool import Connection
 
 
@@ -68,8 +68,33 @@ class ConversationRow(Row):
     last_pos: int = Field(description="最新消息的编号")
     watermark: int = Field(description="已读线：模型看到过的最新消息的编号")
     last_message_at: datetime | None
+    diced_pos: int = Field(exclude=True)
     owed: int = Field(description="欠回：还没有回应的点名数")
     calls_today: int = Field(description="今天成功的模型调用数；到 daily_calls 就不再发言")
+
+    @property
+    def conversation(self) -> Conversation:
+        """The plain row, as rules take it."""
+        return Conversation(
+            id=ConversationId(self.id),
+            kind=self.kind,
+            target_id=self.target_id,
+            name=self.name,
+            enabled=self.enabled,
+            talk_frequency=self.talk_frequency,
+            quiet_hours=self.quiet_hours,
+            daily_calls=self.daily_calls,
+            persona=self.persona,
+            extra_prompt=self.extra_prompt,
+            learning=self.learning,
+            quiet_until=self.quiet_until,
+            muted_until=self.muted_until,
+            whole_mute=self.whole_mute,
+            left_at=self.left_at,
+            last_pos=self.last_pos,
+            watermark=self.watermark,
+            diced_pos=self.diced_pos,
+        )
 
 
 async def conversations(conn: Connection, *, day_start: datetime, only: int | None = None) -> list[ConversationRow]:
@@ -82,7 +107,7 @@ async def conversations(conn: Connection, *, day_start: datetime, only: int | No
             """
             SELECT c.id, c.kind, c.target_id, c.name, c.enabled, c.talk_frequency, c.quiet_hours, c.daily_calls,
                    c.persona, c.extra_prompt, c.learning, c.quiet_until, c.muted_until, c.whole_mute, c.left_at,
-                   c.last_pos, c.watermark, newest.sent_at AS last_message_at,
+                   c.last_pos, c.watermark, c.diced_pos, newest.sent_at AS last_message_at,
                    (SELECT count(*) FROM owed o WHERE o.conversation_id = c.id AND o.settled_at IS NULL) AS owed,
                    (SELECT count(*) FROM model_calls m
                     WHERE m.conversation_id = c.id AND m.called_at >= %(day_start)s AND m.ok) AS calls_today

@@ -18,7 +18,6 @@ from plugins.admin.errors import ChineseRoute, Problem
 from plugins.admin.params import Items, RequiredKey, RowId
 from plugins.admin.ports import RuntimeView
 from plugins.admin.times import day_start
-from settings import Settings
 
 router = APIRouter(route_class=ChineseRoute, prefix="/conversations", tags=["会话"])
 
@@ -26,6 +25,7 @@ router = APIRouter(route_class=ChineseRoute, prefix="/conversations", tags=["会
 class Effective(BaseModel):
     """What counts now: the conversation's own value, else the setting."""
 
+    enabled: bool
     talk_frequency: float
     quiet_hours: str = Field(description="空字符串：没有安静时段")
     daily_calls: int
@@ -46,7 +46,7 @@ async def list_conversations(view: View) -> Items[ConversationItem]:
     """List all conversations, the lately active first."""
     async with view.database.connection() as conn:
         rows = await reports.conversations(conn, day_start=day_start(datetime.now(view.settings.zone)))
-    return Items(items=[_item(row, view.settings) for row in rows])
+    return Items(items=[_item(row, view) for row in rows])
 
 
 @router.patch("")
@@ -78,16 +78,18 @@ async def _change(view: RuntimeView, which: ConversationKey | ConversationId, pa
     if not found:
         raise HTTPException(404, f"没有编号为 {row_id} 的会话")
     await view.changed(row_id)
-    return _item(rows[0], view.settings)
+    return _item(rows[0], view)
 
 
-def _item(row: reports.ConversationRow, settings: Settings) -> ConversationItem:
+def _item(row: reports.ConversationRow, view: RuntimeView) -> ConversationItem:
+    settings = view.settings
     hours = settings.quiet_hours
     default_hours = f"{hours.start:%H:%M}-{hours.end:%H:%M}" if hours else ""
     effective = Effective(
+        enabled=view.enabled(row.conversation),
         talk_frequency=settings.talk_frequency if row.talk_frequency is None else row.talk_frequency,
         quiet_hours=default_hours if row.quiet_hours is None else row.quiet_hours,
         daily_calls=settings.group_daily_calls if row.daily_calls is None else row.daily_calls,
         persona=row.persona or settings.persona,
     )
-    return ConversationItem(**row.model_dump(), effective=effective)
+    return ConversationItem.model_validate({**dict(row), "effective": effective})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from db.models import ConversationId, TurnId
+from db.models import Conversation, ConversationId, TurnId
 from db.pool import Database
 from settings import Settings
 
@@ -75,6 +75,10 @@ class RuntimeView(Protocol):
 
     def lanes_status(self) -> LanesStatus:
         """Tell how busy the lanes are."""
+        ...
+
+    def enabled(self, conversation: Conversation) -> bool:
+        """Tell whether the bot stores, learns and speaks there: the conversation's own word, else the settings'."""
         ...
 
     async def interrupt(self, turn_id: TurnId) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from db.models import ConversationId, TurnId
+from db.models import Conversation, ConversationId, TurnId
 from db.pool import Database
 from plugins.admin.ports import LanesStatus, SpoolStatus
 from settings import Settings
@@ -64,6 +64,10 @@ class View:
     def lanes_status(self) -> LanesStatus:
         """Tell how busy it is."""
         return LanesStatus(running=1, waiting=2, limit=4)
+
+    def enabled(self, conversation: Conversation) -> bool:
+        """Tell whether it speaks there; here only groups do by themselves."""
+        return conversation.kind == "group" if conversation.enabled is None else conversation.enabled
 
     async def interrupt(self, turn_id: TurnId) -> bool:
         """Stop a turn that this process runs."""

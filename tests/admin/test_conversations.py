@@ -21,7 +21,10 @@ async def test_the_list_shows_state_and_what_counts(api: AsyncClient, seeded: Se
     assert (group["id"], group["name"], group["enabled"]) == (seeded.group, "周末桌游", None)
     assert (group["owed"], group["calls_today"], group["last_pos"], group["watermark"]) == (1, 1, 5, 4)
     assert group["last_message_at"] == "2026-11-28T04:00:00Z"
+    assert items[1]["effective"]["enabled"] is False
+    assert "diced_pos" not in group
     assert group["effective"] == {
+        "enabled": True,
         "talk_frequency": 0.3,
         "quiet_hours": "01:00-07:00",
         "daily_calls": 500,
