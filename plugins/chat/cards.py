@@ -125,10 +125,10 @@ _BY_VIEW: dict[str, Callable[[_View], Card | None]] = {
     "news": _share,
 }
 
-_XML_LIMIT = 65_536
-_ATTRIBUTE = r'\b{}\s*=\s*"([^"]{{0,2000}})"'
+_XML_LIMIT = 16_384
+_ATTRIBUTE = r'\b{}\s{{0,4}}=\s{{0,4}}"([^"]{{0,2000}})"'
 _BRIEF, _XML_URL, _RESID, _SERVICE = (re.compile(_ATTRIBUTE.format(name)) for name in ("brief", "url", "m_resid", "serviceID"))
-_XML_TITLE = re.compile(r"<title\b[^>]{0,200}>([^<]{1,2000})</title>")
+_XML_TITLE = re.compile(r"<title\b[^<>]{0,200}>([^<]{1,2000})</title>")
 _XML_FORWARD = "35"
 
 

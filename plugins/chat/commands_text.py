@@ -12,6 +12,7 @@ CommandKind = Literal["status", "enable", "disable", "stop", "quiet", "unquiet",
 _LONGEST = 7 * 24 * 60
 _DEFAULT_QUIET = 30
 _PERSONA_LIMIT = 64
+_TEXT_LIMIT = 400
 _COMMAND = re.compile(r"\s*[/／]\s*群友(?:\s+|$)(.*)", re.DOTALL)
 _GLUED = re.compile(r"\s*[/／]\s*群友(\S.*)", re.DOTALL)
 _DURATION = re.compile(r"(?:(\d{1,6})(?:d|天))?(?:(\d{1,6})(?:h|小时))?(?:(\d{1,6})(?:m|min|分|分钟)?)?", re.ASCII)
@@ -43,6 +44,8 @@ class Command:
 
 def read_command(text: str) -> Command | None:
     """Read a command from a message's words, a leading mention already left out. None: it is no command."""
+    if len(text) > _TEXT_LIMIT:
+        return None
     spaced = _COMMAND.fullmatch(text)
     glued = None if spaced else _GLUED.fullmatch(text)
     if spaced:

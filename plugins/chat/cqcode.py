@@ -12,11 +12,13 @@ _ENTITY = re.compile(r"&(?:amp|#91|#93|#44);")
 _MEANING = {"&amp;": "&", "&#91;": "[", "&#93;": "]", "&#44;": ","}
 
 
-def decode_cq(message: str) -> list[JsonObject]:
-    """Split a CQ string into segments in the array format. Malformed codes stay text."""
+def decode_cq(message: str, limit: int = 1000) -> list[JsonObject]:
+    """Split a CQ string into about ``limit`` segments in the array format; the rest is dropped. Malformed codes stay text."""
     segments: list[JsonObject] = []
     end = 0
     for match in _CODE.finditer(message):
+        if len(segments) >= limit:
+            return segments
         if match.start() > end:
             segments.append(_text(message[end : match.start()]))
         segments.append({"type": match[1], "data": _parameters(match[2])})

@@ -14,7 +14,7 @@ from plugins.chat.pieces import inner_list, read_piece, segment_data, segment_ki
 from plugins.chat.records import Part
 
 FORWARD_CHARS = 4000
-_NODES, _NODE_SEGMENTS = 60, 40
+_NODES, _NODE_SEGMENTS, _NODE_TEXT = 60, 40, 8000
 # Characters of a forward and of one line in it, by depth: what is nested fits into the line that holds it.
 _ROOM, _NODE_CHARS = (FORWARD_CHARS, 550, 250), (600, 300, 150)
 PLAIN_FORWARD = "[聊天记录]"
@@ -71,10 +71,10 @@ class _Reader:
 
     def _said(self, content: Json, names: dict[int, str], depth: int) -> str:
         shown: list[str] = []
-        for segment in segments_of(content)[:_NODE_SEGMENTS]:
+        for segment in segments_of(content[:_NODE_TEXT] if isinstance(content, str) else content, _NODE_SEGMENTS):
             kind, data = segment_kind(segment), segment_data(segment)
             if kind in {"forward", "node"}:
-                shown.append(self.read(inner_list(data.get("content")), depth + 1))
+                shown.append(self.read(as_list(data.get("content")), depth + 1))
             elif kind != "reply":
                 shown.append(_shown(read_piece(kind, data), names))
         return one_line("".join(shown), _NODE_CHARS[depth - 1]) or "[不支持的消息]"

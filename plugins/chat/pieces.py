@@ -19,12 +19,12 @@ _LABEL, _FILE_NAME, _MARKDOWN = 40, 120, 4000
 _KIND = re.compile(r"[A-Za-z0-9_.\-]{1,32}")
 
 
-def segments_of(message: Json) -> Sequence[JsonObject]:
-    """List a message's segments, whatever its format: array, CQ string, or one bare segment."""
+def segments_of(message: Json, limit: int = 1000) -> Sequence[JsonObject]:
+    """List about ``limit`` segments of a message, whatever its format: array, CQ string, or one bare segment."""
     if isinstance(message, str):
-        return decode_cq(as_text(message, TEXT_LIMIT * 2))
+        return decode_cq(as_text(message, TEXT_LIMIT * 2), limit)
     if isinstance(message, list | tuple):
-        return [segment for segment in map(as_object, message) if segment]
+        return [segment for segment in map(as_object, message[:limit]) if segment]
     segment = as_object(message)
     return (segment,) if segment else ()
 
@@ -198,6 +198,7 @@ _FIXED: Final[dict[str, Part]] = {
     "flashtransfer": Part("other", "[闪传文件]"),
     "redbag": Part("other", "[红包]"),
     "gift": Part("other", "[礼物]"),
+    "forward": Part("forward", "[聊天记录]"),
     "longmsg": Part("forward", "[长消息]"),
 }
 

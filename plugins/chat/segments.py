@@ -15,7 +15,8 @@ from plugins.chat.pieces import file_name, read_piece, segment_data, segment_kin
 from plugins.chat.records import Part
 
 UNSUPPORTED = "[不支持的消息]"
-_PARTS = 1000
+_FORWARDS = 3
+"""Forwards in one message that are opened; QQ sends one."""
 _CONTAINERS = frozenset({"forward", "json", "xml"})
 
 
@@ -55,13 +56,19 @@ def read_segments(message: Json) -> Reading:
     forward: str | None = None
     name: str | None = None
     room = TEXT_LIMIT
-    for segment in segments[:_PARTS]:
+    opened = 0
+    for segment in segments:
         kind, data = segment_kind(segment), segment_data(segment)
         if kind == "reply":
             replies = True
             reply_key = reply_key if reply_key is not None else _reply_key(data)
             continue
-        part, wanted = read_container(kind, data) if kind in _CONTAINERS else (read_piece(kind, data), None)
+        if kind == "forward":
+            opened += 1
+        if kind in _CONTAINERS and opened <= _FORWARDS:
+            part, wanted = read_container(kind, data)
+        else:
+            part, wanted = read_piece(kind, data), None
         forward = forward or wanted
         markdown = markdown or kind == "markdown"
         if kind == "file":

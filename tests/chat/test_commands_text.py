@@ -41,7 +41,20 @@ def test_commands_are_read(text: str, command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "群友 状态", "/群友们好", "/群友好多", "说 /群友 状态", "//群友 状态", "/帮助", "/", "我是/群友", "/群友，在吗"]
+    "text",
+    [
+        "",
+        "群友 状态",
+        "/群友们好",
+        "/群友好多",
+        "说 /群友 状态",
+        "//群友 状态",
+        "/帮助",
+        "/",
+        "我是/群友",
+        "/群友，在吗",
+        "/群友 停" + " " * 1000,
+    ],
 )
 def test_talk_is_no_command(text: str) -> None:
     assert read_command(text) is None

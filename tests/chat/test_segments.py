@@ -209,6 +209,16 @@ def test_many_forwards_inside_one_another_are_read_only_so_far() -> None:
     assert len(render_forward(level)) < FORWARD_CHARS + 100
 
 
+def test_only_the_first_forwards_of_a_message_are_opened() -> None:
+    forward = {"type": "forward", "data": {"id": "7", "content": [node("阿青", [text("在")])]}}
+    assert shown([forward] * 4).body == "[聊天记录 1条: 阿青: 在]" * 3 + "[聊天记录]"
+
+
+def test_a_message_of_endless_segments_is_cut() -> None:
+    assert len(read_segments([text("多")] * 100_000).parts) == 1000
+    assert len(read_segments("[CQ:face,id=1]" * 100_000).parts) == 1000
+
+
 def test_a_forward_without_content_is_only_named() -> None:
     for answer in (None, [], {}, {"messages": []}, "x", 3, {"messages": "x"}):
         assert render_forward(answer) == "[聊天记录]"
