@@ -88,6 +88,7 @@ class Asker:
     ) -> AIMessage:
         recorder.blocks(turn_blocks(prompt, call_no, tools=self._toolbox.declared_text, exchange=exchange_text(exchange)))
         ledger.shown |= prompt.shown
+        ledger.oldest = prompt.oldest
         with recorder.step("model", self._role) as step:
             reply = await self._models.chat(
                 (*prompt.messages, *exchange), role=self._role, tools=self._toolbox.declarations, context=self._context

@@ -13,7 +13,7 @@ from agent.graph import build_graph, run_graph
 from agent.ports import TurnFailed, TurnRequest, TurnResult
 from agent.recorder import TurnRecorder
 from agent.snapshot import Snapshot, take_snapshot
-from agent.tools.declaration import Ledger, Outcome, ToolContext
+from agent.tools.declaration import CannotSpeak, Ledger, Outcome, ToolContext
 from agent.tools.registry import Toolbox
 from db.models import Kind
 from db.pool import Database, DatabaseUnavailable
@@ -95,11 +95,11 @@ class Agent:
         except TimeoutError as error:
             if progress.shown_pos is None:
                 raise TurnFailed("模型在时限内没有回答") from error
-        except ModelError as error:
+        except (ModelError, CannotSpeak) as error:
             # What was said cannot be unsaid: a later failure must not make the same calls owed again.
             if not ledger.spoken or progress.shown_pos is None:
                 raise TurnFailed(_reason(error)) from error
-            logger.warning("第 %s 轮已经发过言，之后模型出错：%s", snapshot.request.turn_id, error)
+            logger.warning("第 %s 轮已经发过言，之后没能继续：%s", snapshot.request.turn_id, error)
             outcome = "spoke"
         if ledger.spoken and outcome in ("quiet", "no_tool_call"):
             outcome = "spoke"
@@ -127,5 +127,7 @@ def nothing_new(snapshot: Snapshot) -> bool:
     return snapshot.request.trigger != "console" and not snapshot.owed and snapshot.first_unread is None
 
 
-def _reason(error: ModelError) -> str:
+def _reason(error: ModelError | CannotSpeak) -> str:
+    if isinstance(error, CannotSpeak):
+        return f"现在发不了消息：{error}"
     return "聊天记录太长，缩短之后模型还是装不下" if isinstance(error, ContextTooLong) else error.reason

@@ -25,7 +25,7 @@ BLOCKS: tuple[Block, ...] = (
     Block("agreement", 30, "context", "static", 2000, system.agreement),
     # 40: the history, in chunks
     Block("time", 50, "now", "volatile", 60, volatile.time),
-    Block("people", 60, "now", "volatile", 150, volatile.people),
+    Block("people", 60, "now", "volatile", 300, volatile.people),
     Block("standing", 70, "now", "volatile", 60, volatile.standing),
     Block("owed", 80, "now", "volatile", _UNBOUNDED, volatile.owed),
     Block("task", 90, "now", "volatile", 100, volatile.task),
@@ -42,6 +42,8 @@ class Prompt:
     rung: int
     shown: frozenset[int]
     """Labels in the history or quoted as owed."""
+    oldest: int
+    """The lowest label in the history; the snapshot's end where it shows none."""
 
 
 def assemble(snapshot: Snapshot, limit: int, *, from_rung: int = 0) -> Prompt:
@@ -66,7 +68,8 @@ def _build(view: View, rung: int) -> Prompt:
     messages.append(HumanMessage(_joined(after, "now", "\n")))
     every = (*before, *history, *after)
     tokens = sum(piece.tokens for piece in every) + MESSAGE_TOKENS * len(messages)
-    return Prompt(tuple(messages), every, tokens, rung, view.shown | frozenset(view.snapshot.owed))
+    oldest = min(view.shown, default=view.snapshot.last_pos + 1)
+    return Prompt(tuple(messages), every, tokens, rung, view.shown | frozenset(view.snapshot.owed), oldest)
 
 
 def _joined(pieces: Sequence[Piece], place: str, glue: str) -> str:

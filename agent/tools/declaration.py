@@ -23,6 +23,10 @@ MAX_ACTS = 3
 _LABEL = re.compile(r"\s*#?\s*(\d{1,18})\b")
 
 
+class CannotSpeak(Exception):
+    """Nothing can be sent here now (muted, offline, removed): the turn cannot do its work."""
+
+
 class ToolArgs(BaseModel):
     """Arguments of a tool; unknown ones are ignored."""
 
@@ -63,6 +67,8 @@ class Ledger:
     """Labels that the model has seen."""
     shown_pos: int
     """The last position put before the model."""
+    oldest: int = 0
+    """The lowest label of the history as the prompt shows it."""
     spoken: int = 0
     acts: int = 0
     said: list[str] = field(default_factory=list[str])
@@ -171,7 +177,7 @@ class Tool(Generic[A]):
         )
 
 
-_NOISE = ("title", "default", "additionalProperties")
+_NOISE = ("title", "default", "additionalProperties", "minLength", "minimum", "maximum")
 
 
 def _slim(schema: dict[str, Json]) -> dict[str, Json]:

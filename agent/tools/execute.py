@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from agent.ports import PlatformError
 from agent.recorder import Step, TurnRecorder
 from agent.tools.coerce import ArgumentsBroken, parse_arguments
-from agent.tools.declaration import MAX_ACTS, AnyTool, Outcome, Prepared, ToolContext, ToolResult
+from agent.tools.declaration import MAX_ACTS, AnyTool, CannotSpeak, Outcome, Prepared, ToolContext, ToolResult
 from agent.tools.registry import Toolbox
 from db.models import Json
 
@@ -74,7 +74,7 @@ def _readable(identity: str, name: str, raw: Json) -> Call:
 
 
 async def run_calls(ctx: ToolContext, toolbox: Toolbox, recorder: TurnRecorder, calls: Sequence[Call]) -> Acted:
-    """Run calls in order. An ending call lets the rest of its reply run, unless it ends at once."""
+    """Run calls in order. An ending call lets the rest of its reply run, unless it ends at once. Raises CannotSpeak."""
     messages: list[ToolMessage] = []
     ends: Outcome | None = None
     for number, call in enumerate(calls):
@@ -121,6 +121,8 @@ async def _guarded(ctx: ToolContext, tool: AnyTool, prepared: Prepared) -> ToolR
     """Run at the tool boundary: what goes wrong inside becomes a result."""
     try:
         return await prepared.run(ctx)
+    except CannotSpeak:
+        raise
     except PlatformError as error:
         return ToolResult(f"没有成功：{str(error)[:200]}", ok=False)
     except Exception:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from agent.prompt.lines import day_clock, label, render_line
 from agent.prompt.volatile import OWED_MARKER
@@ -16,10 +17,14 @@ LINE_CHARS = 200
 MOST_LINES = 30
 
 
+def _within_bounds(count: int) -> int:
+    return min(max(count, 1), MOST_LINES)
+
+
 class RecentArgs(ToolArgs):
     """Which older messages to read."""
 
-    count: int = Field(10, ge=1, le=MOST_LINES, description="条数，最多30")
+    count: Annotated[int, AfterValidator(_within_bounds)] = Field(10, description="条数，最多30")
     before: OptionalLabel = Field(None, description="从这个编号往前，默认从看到的最早一条")
 
 
@@ -38,7 +43,7 @@ def _fitting(ctx: ToolContext, lines: Sequence[Line]) -> list[tuple[Line, str]]:
 
 async def _recent(ctx: ToolContext, args: RecentArgs) -> ToolResult:
     conversation = ctx.snapshot.request.conversation.id
-    before = args.before or min(ctx.ledger.shown, default=ctx.snapshot.last_pos + 1)
+    before = args.before or ctx.ledger.oldest
     async with ctx.database.connection() as conn:
         lines = await lines_before(conn, conversation, before=min(before, ctx.snapshot.last_pos + 1), limit=args.count)
     kept = _fitting(ctx, list(reversed(lines)))

@@ -13,6 +13,7 @@ from agent.tools.declaration import (
     GROUP_ONLY,
     MAX_SPOKEN,
     PRIVATE_ONLY,
+    CannotSpeak,
     OptionalLabel,
     Outcome,
     Tool,
@@ -83,6 +84,8 @@ async def _speak(ctx: ToolContext, args: PrivateSpeakArgs) -> ToolResult:
 
 def _delivered(ctx: ToolContext, delivery: Delivery, text: str, end: bool, notes: list[str]) -> ToolResult:
     ledger = ctx.ledger
+    if delivery.status == "refused" and delivery.reason in ("removed", "muted", "offline"):
+        raise CannotSpeak(_why(delivery))
     if delivery.status == "refused":
         return ToolResult(f"QQ 拒绝了这条消息：{_why(delivery)}。可以换个说法再试，或者 stayQuiet。", ok=False)
     if delivery.status == "cancelled":

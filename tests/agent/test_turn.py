@@ -134,9 +134,19 @@ async def test_a_refusal_is_told_and_an_unknown_end_ends_the_turn(world: World) 
 
 async def test_a_refused_message_may_be_tried_again_as_it_was(world: World) -> None:
     await world.say("说句话", owed=True)
-    world.qq.deliveries = [Delivery("refused", reason="muted")]
+    world.qq.deliveries = [Delivery("refused", reason="rich_media")]
     await world.agent(ScriptedModels(says("刚才被禁言了的一句话"))).run(await world.request())
     assert len(world.qq.sent) == 2
+
+
+async def test_a_mute_in_the_middle_of_a_turn_leaves_the_call_owed(world: World) -> None:
+    await world.say("说句话", owed=True)
+    world.qq.deliveries = [Delivery("refused", reason="muted")]
+    with pytest.raises(TurnFailed, match="禁言"):
+        await world.agent(ScriptedModels(says("被禁言的话"))).run(await world.request())
+    world.qq.deliveries = [Delivery("sent", pos=901), Delivery("refused", reason="muted")]
+    models = ScriptedModels(says("第一句话", then="continue"), says("另外一句"))
+    assert (await world.agent(models).run(await world.request())).outcome == "spoke"
 
 
 async def test_saying_nearly_the_same_again_is_refused(world: World) -> None:
