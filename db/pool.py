@@ -22,7 +22,18 @@ STATEMENT_SECONDS = 30
 _CONNECT_SECONDS = 5
 _WAIT_SECONDS = 5.0
 _CLOSE_SECONDS = 5.0
+_PING_SECONDS = 1.0
 _RETRY_SECONDS = 0.2
+_CONNECT = {
+    "autocommit": True,
+    "connect_timeout": _CONNECT_SECONDS,
+    "application_name": "qunyou",
+    # A network that swallows everything is noticed within a minute; sockets on this machine ignore these.
+    "keepalives_idle": 20,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 40_000,
+}
 # 08: the connection broke. 53: no disk, memory or connection left. 57P: shutting down, starting, dropped.
 _AWAY = ("08", "53", "57P")
 
@@ -39,6 +50,7 @@ class Database:
         self._max_size = max_size
         self._pool: AsyncConnectionPool[Connection] | None = None
         self._available = False
+        self._probe: asyncio.Task[bool] | None = None
 
     @property
     def available(self) -> bool:
@@ -52,7 +64,7 @@ class Database:
         pool = AsyncConnectionPool(
             self._url,
             connection_class=AsyncConnection[TupleRow],
-            kwargs={"autocommit": True, "connect_timeout": _CONNECT_SECONDS, "application_name": "qunyou"},
+            kwargs=_CONNECT,
             configure=_configure,
             check=AsyncConnectionPool.check_connection,
             min_size=1,
@@ -76,16 +88,23 @@ class Database:
         """Close all connections within a few seconds, whatever they do. A second call does nothing."""
         pool, self._pool = self._pool, None
         self._available = False
+        if self._probe is not None:
+            self._probe.cancel()
         if pool is not None:
             await _close(pool)
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
         """Lend a connection that commits each statement. Raises DatabaseUnavailable."""
+        async with self._lend(_WAIT_SECONDS) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _lend(self, wait: float) -> AsyncGenerator[Connection]:
         if self._pool is None:
             raise DatabaseUnavailable("数据库连接还没有打开，或已经关闭")
         try:
-            async with self._pool.connection() as connection:
+            async with self._pool.connection(wait) as connection:
                 yield connection
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             if not is_away(error):
@@ -118,9 +137,20 @@ class Database:
             return await work(connection)
 
     async def ping(self) -> bool:
-        """Ask the database for a sign of life."""
+        """Ask the database for a sign of life; answers within two seconds."""
+        # A query to a server that hangs takes long to cancel, so one probe stays out until it is answered.
+        probe = self._probe
+        if probe is None or probe.done():
+            probe = self._probe = asyncio.create_task(self._answers(), name="database-probe")
+        answered, _ = await asyncio.wait({probe}, timeout=2 * _PING_SECONDS)
+        if not answered or probe.cancelled() or not probe.result():
+            self._available = False
+            return False
+        return True
+
+    async def _answers(self) -> bool:
         try:
-            async with self.connection() as connection:
+            async with self._lend(_PING_SECONDS) as connection:
                 await connection.execute("SELECT 1")
         except DatabaseUnavailable:
             return False

@@ -42,7 +42,7 @@ async def test_two_processes_at_once_migrate_once(databases: DatabaseFactory) ->
 async def test_a_database_from_the_future_is_refused_with_a_sentence(database_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
         await connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(DatabaseProblem, match="9999.*请升级程序"):
+    with pytest.raises(DatabaseProblem, match=r"9999.*请升级程序"):
         await migrate(database_url)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
@@ -31,6 +32,11 @@ async def own_server(folder: Path) -> AsyncGenerator[EmbeddedServer]:
     server = await asyncio.to_thread(EmbeddedServer.start, folder, extra=FAST)
     yield server
     server.stop()
+
+
+def died(server: EmbeddedServer) -> None:
+    while server.running:
+        time.sleep(0.01)
 
 
 async def number(connection: Connection) -> int:
@@ -75,9 +81,8 @@ async def test_errors_of_a_statement_pass_unchanged(database: Database) -> None:
         async with database.connection() as connection:
             await connection.execute("SELECT * FROM nowhere")
     with pytest.raises(psycopg.errors.QueryCanceled):
-        async with database.transaction() as connection:
-            await connection.execute("SET LOCAL statement_timeout = '20ms'")
-            await connection.execute("SELECT pg_sleep(30)")
+        async with database.connection() as connection:
+            await connection.execute("SET statement_timeout = '20ms'; SELECT pg_sleep(30)")
     assert database.available
 
 
@@ -126,8 +131,7 @@ async def test_work_in_hand_is_done_again_after_the_server_was_killed(own_server
         tries += 1
         if tries == 1:
             psutil.Process(own_server.pid).kill()
-            while own_server.running:
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(died, own_server)
             await asyncio.to_thread(own_server.revive)
         return await number(connection)
 
@@ -168,6 +172,24 @@ async def test_open_says_when_no_server_is_there(tmp_path: Path) -> None:
         await database.open(within=0.3)
     assert not database.available
     assert not await database.ping()
+
+
+async def test_a_server_that_does_not_answer_is_away(own_server: EmbeddedServer) -> None:
+    database = Database(own_server.url)
+    await database.open()
+    processes = [psutil.Process(own_server.pid), *psutil.Process(own_server.pid).children()]
+    for process in processes:
+        process.suspend()
+    try:
+        async with asyncio.timeout(10):
+            assert not await database.ping()
+            assert not await database.ping()
+    finally:
+        for process in processes:
+            process.resume()
+    assert await database.ping()
+    assert await database.run(number, attempts=8) == 5000000011
+    await database.close()
 
 
 async def test_a_closed_pool_says_so_and_closing_twice_is_fine(database_url: str) -> None:
