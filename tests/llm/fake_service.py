@@ -86,7 +86,8 @@ class FakeService:
         self.raw: list[bytes] = []
         self.authorizations: list[str] = []
         self.probes = 0
-        self._socket = socket.socket()
+        # With the protocol named, asyncio sends small writes at once (TCP_NODELAY) on what it accepts.
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._server: uvicorn.Server | None = None
         self._task: asyncio.Task[None] | None = None
 
