@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Literal
@@ -18,6 +19,8 @@ logger = logging.getLogger(__name__)
 RESULT_CHARS = 2000
 ARGUMENT_CHARS = 4000
 _CLOSE_SECONDS = 5.0
+_DEPTH = 4
+_WIDTH = 30
 _Write = Callable[[Connection], Awaitable[None]]
 
 
@@ -108,13 +111,20 @@ def _storable(text: str) -> str:
 
 
 def _bounded(arguments: JsonObject | None) -> JsonObject | None:
-    return None if arguments is None else {_storable(key): _shorter(value) for key, value in arguments.items()}
+    return None if arguments is None else {_storable(key)[:100]: _shorter(value, _DEPTH) for key, value in arguments.items()}
 
 
-def _shorter(value: Json) -> Json:
+def _shorter(value: Json, depth: int) -> Json:
+    """Bound a value in length, width and depth, and replace what jsonb cannot hold."""
     if isinstance(value, str):
         return _storable(value)[:ARGUMENT_CHARS]
-    if isinstance(value, bool | int | float | None):
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float):
         return value
-    text = _storable(str(value))
-    return value if len(text) <= ARGUMENT_CHARS and text == str(value) else text[:ARGUMENT_CHARS]
+    if depth == 0:
+        return "…"
+    if isinstance(value, Mapping):
+        kept = list(value.items())[:_WIDTH]
+        return {_storable(key)[:100]: _shorter(item, depth - 1) for key, item in kept}
+    return [_shorter(item, depth - 1) for item in value[:_WIDTH]]

@@ -1,0 +1,67 @@
+"""Turns with the real models room: over HTTP, and with the demo model."""
+
+from __future__ import annotations
+
+import json
+
+from agent.turn import Agent
+from llm.service import Models
+from llm.usage import UsageBook
+from settings import Settings
+from tests.agent.world import World
+from tests.llm.fake_service import FakeService, calls, says
+from tests.llm.fake_service import call as service_call
+
+
+def agent(world: World, settings: Settings, models: Models) -> Agent:
+    """The agent with real models."""
+    return Agent(world.database, models, settings, world.personas, clock=world.clock)
+
+
+async def test_the_demo_model_answers_a_mention_and_keeps_quiet_otherwise(world: World) -> None:
+    settings = world.settings
+    usage = UsageBook(world.database, settings.zone)
+    models = Models.from_settings(settings, usage)
+    assert models.is_demo
+    await world.say("@小满 你好呀", owed=True)
+    result = await agent(world, settings, models).run(await world.request())
+    assert result.outcome == "spoke"
+    assert world.qq.sent[0].text.startswith("你好呀")
+    await world.settle()
+    await world.say("今天吃什么")
+    assert (await agent(world, settings, models).run(await world.request("ambient"))).outcome == "quiet"
+    await models.aclose()
+    await usage.aclose()
+
+
+async def test_a_turn_over_http(world: World) -> None:
+    looks_then_speaks = (calls(service_call("getGroupNotices")), calls(service_call("speak", content="周六下午")))
+    async with FakeService(*looks_then_speaks) as service:
+        settings = world.settings.model_copy(
+            update={"llm_base_url": service.base_url, "llm_api_key": "sk-test", "llm_model": "fake-chat"}
+        )
+        usage = UsageBook(world.database, settings.zone)
+        models = Models.from_settings(settings, usage)
+        await world.say("@小满 公告说什么", owed=True)
+        result = await agent(world, settings, models).run(await world.request())
+        assert (result.outcome, [draft.text for draft in world.qq.sent]) == ("spoke", ["周六下午"])
+        first, second = service.requests
+        assert json.dumps(second["messages"]).startswith(json.dumps(first["messages"])[:-1])
+        assert first["tools"] == second["tools"]
+        await models.aclose()
+        await usage.aclose()
+
+
+async def test_broken_arguments_over_http_are_answered(world: World) -> None:
+    bad = {"id": "c1", "type": "function", "function": {"name": "speak", "arguments": '{"content": "半句'}}
+    async with FakeService(calls(bad), says("还是不用工具")) as service:
+        settings = world.settings.model_copy(
+            update={"llm_base_url": service.base_url, "llm_api_key": "sk-test", "llm_model": "fake-chat"}
+        )
+        usage = UsageBook(world.database, settings.zone)
+        models = Models.from_settings(settings, usage)
+        await world.say("@小满 在吗", owed=True)
+        result = await agent(world, settings, models).run(await world.request())
+        assert (result.outcome, world.qq.sent, len(service.requests)) == ("no_tool_call", [], 3)
+        await models.aclose()
+        await usage.aclose()
