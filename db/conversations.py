@@ -133,6 +133,26 @@ async def set_left(conn: Connection, conversation_id: ConversationId, *, at: dat
     )
 
 
+async def mark_gone(conn: Connection, conversation_id: ConversationId) -> None:
+    """Record that QQ says the bot is no longer in the group."""
+    await conn.execute(
+        "UPDATE conversations SET left_at = now(), updated_at = now() WHERE id = %(id)s AND left_at IS NULL",
+        {"id": conversation_id},
+    )
+
+
+async def presume_muted(conn: Connection, conversation_id: ConversationId) -> None:
+    """Record that QQ says the bot is muted, without an end: try again in ten minutes unless it is lifted before."""
+    await conn.execute(
+        """
+        UPDATE conversations
+        SET muted_until = now() + interval '10 minutes', updated_at = now()
+        WHERE id = %(id)s AND NOT whole_mute AND (muted_until IS NULL OR muted_until < now())
+        """,
+        {"id": conversation_id},
+    )
+
+
 async def set_quiet(conn: Connection, conversation_id: ConversationId, *, until: datetime | None) -> None:
     """Keep the bot from ambient talk until then; None ends it."""
     await conn.execute(

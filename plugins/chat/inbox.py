@@ -53,11 +53,17 @@ class Inbox:
         self._deliver = deliver
         self._rejects = rejects
         self._frames: deque[Frame] = deque()
+        self._blocked = False
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
         self._idle = asyncio.Event()
         self._idle.set()
+
+    @property
+    def blocked(self) -> bool:
+        """True while the database is away and the disk spool is full, so that nothing is read from the socket."""
+        return self._blocked
 
     @property
     def waiting(self) -> int:
@@ -151,7 +157,8 @@ class Inbox:
         kept = self._to_disk(frames)
         for _ in range(kept):
             self._frames.popleft()
-        if kept < len(frames):
+        self._blocked = kept < len(frames)
+        if self._blocked:
             logger.error("磁盘缓冲已满：暂停接收，等数据库恢复")
             await asyncio.sleep(RETRY_SECONDS)
         self._mark()

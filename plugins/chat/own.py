@@ -32,6 +32,7 @@ class OwnAccounts:
     def __init__(self) -> None:
         self._states: dict[int, AccountState] = {}
         self._places: OrderedDict[ConversationId, int] = OrderedDict()
+        self._first_seqs: dict[int, dict[ConversationId, int]] = {}
 
     def get(self, account_id: int) -> AccountState:
         """Give an account's state, making one for a new account."""
@@ -47,12 +48,25 @@ class OwnAccounts:
         """The accounts with an open socket."""
         return frozenset(state.account_id for state in self._states.values() if state.connected)
 
-    def saw(self, conversation_id: ConversationId, account_id: int) -> None:
-        """Remember which account hears a conversation."""
+    def joined(self, account_id: int) -> AccountState:
+        """An account's socket opened: what it hears from now on is live."""
+        state = self.get(account_id)
+        state.connected, state.online, state.note = True, True, ""
+        self._first_seqs[account_id] = {}
+        return state
+
+    def saw(self, conversation_id: ConversationId, account_id: int, live_seq: int | None) -> None:
+        """Remember which account hears a conversation, and the first real_seq it heard live."""
         self._places[conversation_id] = account_id
         self._places.move_to_end(conversation_id)
         if len(self._places) > _PLACES:
             self._places.popitem(last=False)
+        if live_seq is not None:
+            self._first_seqs.setdefault(account_id, {}).setdefault(conversation_id, live_seq)
+
+    def first_live(self, conversation_id: ConversationId, account_id: int) -> int | None:
+        """The first real_seq that an account heard in a conversation since it connected."""
+        return self._first_seqs.get(account_id, {}).get(conversation_id)
 
     def speaker(self, conversation_id: ConversationId, wanted: int | None) -> int | None:
         """Choose the account that may speak in a conversation: the one called, else the one that hears it."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from db import conversations, members, owed, usage
+from db import conversations, members, owed
 from db.models import CallKind, Conversation, ConversationId, OwedCall, Role, Trigger
 from db.pool import Connection, Database
 from plugins.chat.own import OwnAccounts
@@ -36,19 +36,21 @@ class NoTurn:
 
 
 class Planner:
-    """Decides turns. ``dice`` gives numbers in [0, 1)."""
+    """Decides turns. ``spent`` counts today's model calls; ``dice`` gives numbers in [0, 1)."""
 
     def __init__(
         self,
         database: Database,
         settings: Settings,
         own: OwnAccounts,
+        spent: Callable[[ConversationId], Awaitable[int]],
         clock: Callable[[], datetime],
         dice: Callable[[], float] = random.random,
     ) -> None:
         self._database = database
         self._settings = settings
         self._own = own
+        self._spent = spent
         self._clock = clock
         self._dice = dice
 
@@ -60,20 +62,29 @@ class Planner:
             if conversation is None or not is_enabled(conversation, self._settings):
                 return NoTurn("未启用")
             calls = await owed.due(conn, conversation_id, now)
-            if conversation.left_at is not None:
-                return NoTurn("已不在群里", blocked=bool(calls))
-            account_id = self._own.speaker(conversation_id, calls[-1].account_id if calls else None)
-            if account_id is None:
-                return NoTurn("账号不在线", blocked=bool(calls))
-            role = await members.role_of(conn, conversation_id, account_id)
-            if is_muted(conversation, role, now):
-                return NoTurn("被禁言", blocked=bool(calls))
-            trigger: Trigger | None = _strongest(calls) if calls else "poke" if poked else None
-            if trigger is None and not await self._joins_in(conn, conversation, now):
-                return NoTurn("不插话")
-            if await self._over_budget(conn, conversation, now):
-                return NoTurn("今日模型调用次数已用完", blocked=bool(calls))
-            return Plan(conversation, account_id, trigger or "ambient", role)
+            plan = await self._decide(conn, conversation, calls, poked=poked, now=now)
+        if isinstance(plan, Plan) and await self._spent(conversation_id) >= daily_calls(conversation, self._settings):
+            return NoTurn("今日模型调用次数已用完", blocked=bool(calls))
+        return plan
+
+    async def _decide(
+        self, conn: Connection, conversation: Conversation, calls: Sequence[OwedCall], *, poked: bool, now: datetime
+    ) -> Plan | NoTurn:
+        if conversation.left_at is not None:
+            return NoTurn("已不在群里", blocked=bool(calls))
+        account_id = self._own.speaker(conversation.id, calls[-1].account_id if calls else None)
+        if account_id is None:
+            return NoTurn("账号不在线", blocked=bool(calls))
+        role = await members.role_of(conn, conversation.id, account_id)
+        if is_muted(conversation, role, now):
+            return NoTurn("被禁言", blocked=bool(calls))
+        if calls:
+            return Plan(conversation, account_id, _strongest(calls), role)
+        if poked:
+            return Plan(conversation, account_id, "poke", role)
+        if await self._joins_in(conn, conversation, now):
+            return Plan(conversation, account_id, "ambient", role)
+        return NoTurn("不插话")
 
     async def owes(self, conversation_id: ConversationId) -> bool:
         """Tell whether a call is due in a conversation."""
@@ -90,11 +101,6 @@ class Planner:
         if unread.people == 0:
             return False
         return self._dice() < ambient_chance(frequency, unread.own_recent, unread.recent)
-
-    async def _over_budget(self, conn: Connection, conversation: Conversation, now: datetime) -> bool:
-        midnight = now.astimezone(self._settings.zone).replace(hour=0, minute=0, second=0, microsecond=0)
-        used = await usage.calls_since(conn, conversation.id, midnight)
-        return used >= daily_calls(conversation, self._settings)
 
 
 def _strongest(calls: Sequence[OwedCall]) -> CallKind:

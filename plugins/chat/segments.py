@@ -52,7 +52,7 @@ def read_segments(message: Json) -> Reading:
     segments = segments_of(message)
     parts: list[Part] = []
     reply_key: int | None = None
-    replies, markdown = False, False
+    markdown = False
     forward: str | None = None
     name: str | None = None
     room = TEXT_LIMIT
@@ -60,7 +60,6 @@ def read_segments(message: Json) -> Reading:
     for segment in segments:
         kind, data = segment_kind(segment), segment_data(segment)
         if kind == "reply":
-            replies = True
             reply_key = reply_key if reply_key is not None else _reply_key(data)
             continue
         if kind == "forward":
@@ -76,7 +75,7 @@ def read_segments(message: Json) -> Reading:
         if room > 0 and (part.kind == "at" or part.shown):
             parts.append(part if len(part.shown) <= room else Part(part.kind, part.shown[:room], part.user_id))
             room -= len(part.shown)
-    if not parts and not replies:
+    if not parts and reply_key is None:
         parts.append(Part("other", UNSUPPORTED))
     return Reading(tuple(parts), reply_key, forward, name, isinstance(message, str), markdown, bounded_segments(segments))
 

@@ -71,6 +71,7 @@ class Writer:
         known = _named(arrivals)
         if not known:
             return [_account_seen(item.record) for item in arrivals if isinstance(item.record, AccountState)]
+        self._names.forget()  # what a failed batch handed out was not stored
         async with self._database.transaction() as conn:
             rows = await conversations.ensure(conn, known)
             book = _Book(conn, rows, self._settings, await members.ignored(conn, [row.id for row in rows]))
@@ -101,8 +102,10 @@ class Writer:
             for arrival in run
             if isinstance(arrival.record, Incoming)
         ]
+        await self._back(book, spoken)
         for item in spoken:
-            self._own.saw(item.conversation.id, item.record.account_id)
+            live = None if item.arrival.frame.late else item.record.real_seq
+            self._own.saw(item.conversation.id, item.record.account_id, live)
             self._names.learn(item.conversation.id, item.record.sender.user_id, sender_name(item.record))
         quotes = await ingest.quoted(book.conn, _quote_keys(spoken))
         await self._names.fetch(book.conn, _mentioned(spoken))
@@ -118,6 +121,12 @@ class Writer:
         if not kept:
             return effects
         return effects + await self._store(book, kept)
+
+    async def _back(self, book: _Book, spoken: Sequence[Spoken]) -> None:
+        """Who hears a group talk is in it, whatever was thought before."""
+        back = {item.conversation.id for item in spoken if item.conversation.left_at is not None and not item.arrival.frame.late}
+        for conversation_id in back:
+            await conversations.set_left(book.conn, conversation_id, at=None)
 
     async def _store(self, book: _Book, kept: Sequence[tuple[Spoken, Composed]]) -> list[Effect]:
         fresh_members = self._names.changed(_seen(item, made.message) for item, made in kept)

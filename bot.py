@@ -1,0 +1,101 @@
+"""Starts the bot: reads the settings, then NoneBot with its driver, adapter and plugins."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+
+import nonebot
+import psutil
+from nonebot.log import LoguruHandler, logger
+
+from persona.loader import PersonaMissing, load_persona
+from plugins.admin.token import admin_token
+from plugins.napcat import MAX_FRAME_BYTES, NapCatAdapter
+from plugins.runtime import configure, startup_failure
+from settings import Settings, SettingsError, load_settings, read_environment
+
+PLUGINS = ("plugins.chat.chat", "plugins.admin.plugin", "plugins.schedule.schedule")
+# psycopg's async connections do not work on Windows' default loop.
+LOOP = "asyncio:SelectorEventLoop" if sys.platform == "win32" else "auto"
+GRACE_SECONDS = 10
+CHATTY = ("httpx", "httpcore", "openai", "apscheduler", "psycopg.pool")
+
+
+def checked_settings() -> Settings:
+    """Read and check the settings. Raises SettingsError."""
+    settings = load_settings(read_environment())
+    try:
+        load_persona(settings.persona, settings.data_dir)
+    except PersonaMissing as error:
+        raise SettingsError(f"设置有误：PERSONA={settings.persona}：{error}") from error
+    return settings
+
+
+def start_nonebot(settings: Settings) -> None:
+    """Initialise NoneBot with our settings and load the plugins."""
+    nonebot.init(
+        driver="~fastapi",
+        host="127.0.0.1" if settings.host == "localhost" else settings.host,
+        port=settings.port,
+        log_level=settings.log_level,
+        superusers={str(user) for user in settings.superusers},
+        onebot_access_token=settings.onebot_access_token or None,
+        fastapi_openapi_url="/openapi.json",
+        fastapi_docs_url="/docs",
+        fastapi_include_adapter_schema=False,
+    )
+    logging.basicConfig(handlers=[LoguruHandler()], level=logging.INFO, force=True)
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    token = admin_token(settings)
+    if token.made:
+        logger.success(f"已生成管理令牌 ADMIN_TOKEN（只显示这一次，保存在 {settings.data_dir}）：{token.value}")
+    configure(settings, token)
+    nonebot.get_driver().register_adapter(NapCatAdapter)
+    for name in PLUGINS:
+        if nonebot.load_plugin(name) is None:
+            give_up(f"插件 {name} 没有加载成功，原因见上面的日志")
+
+
+def give_up(reason: str) -> None:
+    """Say why and exit with 1, also for ``nb run``, which hides how its child ended."""
+    sys.stderr.write(f"{reason}\n")
+    sys.stderr.flush()
+    parent = psutil.Process().parent()
+    if parent is not None and is_nb_run(parent):
+        os.kill(parent.pid, signal.SIGTERM if sys.platform == "win32" else signal.SIGUSR1)
+    sys.exit(1)
+
+
+def is_nb_run(process: psutil.Process) -> bool:
+    """Tell whether a process is ``nb run`` for us."""
+    try:
+        words = process.cmdline()
+    except psutil.Error:
+        return False
+    return "run" in words and any(os.path.basename(word).split(".")[0] in {"nb", "nb_cli"} for word in words)
+
+
+def main() -> None:
+    """Run until stopped."""
+    try:
+        settings = checked_settings()
+    except SettingsError as error:
+        give_up(str(error))
+        return
+    start_nonebot(settings)
+    nonebot.run(
+        loop=LOOP,
+        ws_max_size=MAX_FRAME_BYTES,
+        access_log=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    if (failure := startup_failure()) is not None:
+        give_up(f"启动不了：{failure}")
+
+
+if __name__ == "__main__":
+    main()

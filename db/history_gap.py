@@ -1,0 +1,58 @@
+"""Queries for filling gaps: what is known of a conversation, and what enrichment adds to stored messages."""
+
+from __future__ import annotations
+
+from psycopg.rows import scalar_row
+
+from db.models import ConversationId, MessageRow
+from db.pool import Connection
+
+
+async def newest_seq(conn: Connection, conversation_id: ConversationId, *, below: int | None) -> int | None:
+    """The highest real_seq stored in a conversation, below a given one if so asked; None: nothing is."""
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            SELECT max(real_seq)
+            FROM messages
+            WHERE conversation_id = %(id)s AND real_seq IS NOT NULL
+              AND (%(below)s::bigint IS NULL OR real_seq < %(below)s)
+            """,
+            {"id": conversation_id, "below": below},
+        )
+        value = await cur.fetchone()
+        return None if value is None else int(value)
+
+
+async def set_quote(conn: Connection, message: MessageRow, *, name: str, text: str) -> None:
+    """Fill in whom and what a message quotes, unless that is known already."""
+    await conn.execute(
+        """
+        UPDATE messages SET quote_name = %(name)s, quote_text = %(text)s
+        WHERE id = %(message)s AND quoted_id IS NULL AND quote_text IS NULL
+        """,
+        {"message": message, "name": name, "text": text},
+    )
+
+
+async def set_body(conn: Connection, message: MessageRow, *, old: str, new: str) -> None:
+    """Put what was fetched later (a forward's lines) in the place of its placeholder."""
+    await conn.execute(
+        "UPDATE messages SET body = replace(body, %(old)s, %(new)s) WHERE id = %(message)s",
+        {"message": message, "old": old, "new": new},
+    )
+
+
+async def may_call(conn: Connection, message: MessageRow) -> int | None:
+    """Give the sender of a message that may call us: a person's, neither a command nor withdrawn; else None."""
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            SELECT sender_id
+            FROM messages
+            WHERE id = %(message)s AND withdrawn_at IS NULL AND NOT is_self AND NOT is_robot AND NOT is_command
+            """,
+            {"message": message},
+        )
+        value = await cur.fetchone()
+        return None if value is None else int(value)

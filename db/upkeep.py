@@ -1,0 +1,50 @@
+"""Deleting what is older than the owner wants to keep, a bounded piece at a time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from db.pool import Connection
+
+
+async def old_messages(conn: Connection, before: datetime, *, limit: int) -> int:
+    """Delete messages older than a moment that nothing is owed for. Returns how many."""
+    cur = await conn.execute(
+        """
+        DELETE FROM messages
+        WHERE id IN (SELECT m.id
+                     FROM messages m
+                     WHERE m.sent_at < %(before)s AND m.stored_at < %(before)s
+                       AND NOT EXISTS (SELECT FROM owed o WHERE o.message = m.id AND o.settled_at IS NULL)
+                     LIMIT %(limit)s)
+        """,
+        {"before": before, "limit": limit},
+    )
+    return cur.rowcount
+
+
+async def old_turns(conn: Connection, before: datetime, *, limit: int) -> int:
+    """Delete ended turns older than a moment, with their blocks and steps. Returns how many."""
+    cur = await conn.execute(
+        """
+        DELETE FROM turns
+        WHERE id IN (SELECT id FROM turns WHERE ended_at < %(before)s ORDER BY id LIMIT %(limit)s)
+        """,
+        {"before": before, "limit": limit},
+    )
+    return cur.rowcount
+
+
+async def old_records(conn: Connection, before: datetime) -> int:
+    """Delete sends, happenings and model calls older than a moment. Returns how many."""
+    cur = await conn.execute(
+        """
+        WITH sends AS (DELETE FROM outbox WHERE created_at < %(before)s AND status NOT IN ('waiting', 'sending') RETURNING 1),
+             events AS (DELETE FROM happenings WHERE happened_at < %(before)s RETURNING 1),
+             calls AS (DELETE FROM model_calls WHERE called_at < %(before)s RETURNING 1)
+        SELECT (SELECT count(*) FROM sends) + (SELECT count(*) FROM events) + (SELECT count(*) FROM calls)
+        """,
+        {"before": before},
+    )
+    row = await cur.fetchone()
+    return int(row[0]) if row is not None else 0

@@ -1,0 +1,143 @@
+"""Owner commands: who may use which, and what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from db import conversations, forget, members
+from db.models import Conversation, ConversationId, Role
+from db.moderation import ConversationSettings, change_settings
+from db.pool import Connection, Database
+from persona.loader import PersonaMissing, list_personas, load_persona
+from plugins.chat.commands_text import USAGE, Command, CommandKind
+from plugins.chat.effects import Ordered
+from plugins.chat.rules import STAFF, daily_calls, is_enabled, is_quiet, talk_frequency
+from settings import Settings
+
+Right = Literal["owner", "staff", "anyone"]
+
+RIGHTS: dict[CommandKind, Right] = {
+    "status": "anyone",
+    "help": "anyone",
+    "forget": "anyone",
+    "stop": "staff",
+    "quiet": "staff",
+    "unquiet": "staff",
+    "disable": "staff",
+    "enable": "owner",
+    "persona": "owner",
+}
+_REFUSALS: dict[Right, str] = {
+    "owner": "这个命令只有机器人的主人能用",
+    "staff": "这个命令只有机器人的主人、群主和管理员能用",
+    "anyone": "",
+}
+
+
+def may_use(kind: CommandKind, *, superuser: bool, role: Role, private: bool) -> str:
+    """Say why somebody may not use a command; empty: they may. In a private chat only the owner is staff."""
+    right = RIGHTS[kind]
+    staff = superuser or (not private and role in STAFF)
+    allowed = right == "anyone" or superuser or (right == "staff" and staff)
+    return "" if allowed else _REFUSALS[right]
+
+
+@dataclass(frozen=True, slots=True)
+class Levers:
+    """What commands move besides rows."""
+
+    stop: Callable[[Conversation], Awaitable[bool]]
+    look: Callable[[Conversation], None]
+    running: Callable[[], int]
+    spent: Callable[[ConversationId], Awaitable[int]]
+    clock: Callable[[], datetime]
+
+
+class Commands:
+    """Carries commands out and says what happened, in one short Chinese text."""
+
+    def __init__(self, database: Database, settings: Settings, levers: Levers) -> None:
+        self._database = database
+        self._settings = settings
+        self._levers = levers
+
+    async def run(self, order: Ordered) -> str | None:
+        """Carry out one command; returns the answer. None: stay silent (a stranger in a group that is not enabled)."""
+        where, command = order.conversation, order.command
+        superuser = order.sender.user_id in self._settings.superusers
+        if not superuser and not is_enabled(where, self._settings):
+            return None
+        async with self._database.transaction() as conn:
+            role = order.sender.role
+            if role == "unknown":
+                role = await members.role_of(conn, where.id, order.sender.user_id)
+            refusal = may_use(command.kind, superuser=superuser, role=role, private=where.kind == "private")
+            if refusal:
+                return refusal
+            answer = await self._do(conn, order)
+        if command.kind == "stop":
+            stopped = await self._levers.stop(where)
+            return "好，停下了" if stopped else "现在没有在进行的一轮"
+        if command.kind in {"enable", "unquiet"}:
+            self._levers.look(where)
+        return answer
+
+    async def _do(self, conn: Connection, order: Ordered) -> str:
+        command = order.command
+        match command.kind:
+            case "status":
+                return await self._status(order.conversation)
+            case "enable" | "disable":
+                return await self._enable(conn, order, on=command.kind == "enable")
+            case "quiet" | "unquiet":
+                return await self._quiet(conn, order, command)
+            case "persona":
+                return await self._persona(conn, order, command.name)
+            case "forget":
+                count = await forget.member(conn, order.conversation.id, order.sender.user_id)
+                return f"好，已经忘记你了：你在这里的 {count} 条消息我不会再看，也不会再用"
+            case "help":
+                return f"{command.error}\n{USAGE}" if command.error else USAGE
+            case "stop":
+                return ""
+
+    async def _status(self, where: Conversation) -> str:
+        now = self._levers.clock()
+        used = await self._levers.spent(where.id)
+        enabled = "已开启" if is_enabled(where, self._settings) else "未开启"
+        model = "演示模型（不是语言模型）" if self._settings.demo else self._settings.llm_model
+        quiet = "，现在安静中" if is_quiet(where, self._settings, now) else ""
+        return (
+            f"{enabled}，人格 {where.persona or self._settings.persona}，模型 {model}\n"
+            f"插话频率 {talk_frequency(where, self._settings):g}{quiet}\n"
+            f"今日模型调用 {used}/{daily_calls(where, self._settings)}，正在进行 {self._levers.running()} 轮"
+        )
+
+    async def _enable(self, conn: Connection, order: Ordered, *, on: bool) -> str:
+        where = order.conversation
+        await change_settings(conn, where.id, ConversationSettings(enabled=on), actor=str(order.sender.user_id))
+        return "好，我在这里开工了" if on else "好，我在这里不再看也不再说了"
+
+    async def _quiet(self, conn: Connection, order: Ordered, command: Command) -> str:
+        if command.kind == "unquiet":
+            await conversations.set_quiet(conn, order.conversation.id, until=None)
+            return "好，不用安静了"
+        until = self._levers.clock() + timedelta(minutes=command.minutes)
+        await conversations.set_quiet(conn, order.conversation.id, until=until)
+        local = until.astimezone(self._settings.zone)
+        return f"好，安静到 {local:%m-%d %H:%M}，期间只回点名叫我的"
+
+    async def _persona(self, conn: Connection, order: Ordered, name: str) -> str:
+        where = order.conversation
+        known = "、".join(list_personas(self._settings.data_dir))
+        if not name:
+            return f"现在是 {where.persona or self._settings.persona}；可选：{known}"
+        try:
+            persona = load_persona(name, self._settings.data_dir)
+        except PersonaMissing as error:
+            return str(error)
+        await change_settings(conn, where.id, ConversationSettings(persona=name), actor=str(order.sender.user_id))
+        return f"好，换成「{persona.title}」"

@@ -1,0 +1,46 @@
+"""Background work: started and forgotten, but counted, bounded and logged when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+from nonebot.log import logger
+
+AT_ONCE = 8
+WAITING = 2000
+
+
+class Jobs:
+    """Runs coroutines beside everything else, a few at once."""
+
+    def __init__(self, *, at_once: int = AT_ONCE, waiting: int = WAITING) -> None:
+        self._places = asyncio.Semaphore(at_once)
+        self._waiting = waiting
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, what: str, work: Coroutine[object, object, object]) -> None:
+        """Start a job; ``what`` is for the log. Too many waiting: it is dropped, with a log line."""
+        if len(self._tasks) >= self._waiting:
+            work.close()
+            logger.warning(f"后台任务太多，跳过：{what}")
+            return
+        task = asyncio.create_task(self._run(what, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Cancel what still runs."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=5)
+
+    async def _run(self, what: str, work: Coroutine[object, object, object]) -> None:
+        try:
+            async with self._places:
+                await work
+        except Exception:  # noqa: BLE001 - a background job
+            logger.exception(f"后台任务出错：{what}")
+        finally:
+            work.close()

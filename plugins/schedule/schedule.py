@@ -1,0 +1,58 @@
+"""Scheduled upkeep: what is older than the owner wants to keep goes, a piece at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import nonebot
+from nonebot.log import logger
+from nonebot.plugin import PluginMetadata
+
+from db import upkeep, withdraw
+from db.pool import Database, DatabaseUnavailable
+from plugins.runtime import get_runtime
+
+nonebot.require("nonebot_plugin_apscheduler")
+from nonebot_plugin_apscheduler import scheduler  # noqa: E402 - the plugin must be loaded first
+
+__plugin_meta__ = PluginMetadata(name="群友定时任务", description="清理过期数据", usage="自动运行")
+
+PIECE = 1000
+REST_SECONDS = 0.2
+EARLY_DAYS = 7
+
+
+async def clean(database: Database, before: datetime, now: datetime) -> int:
+    """Delete everything older than ``before``; returns how many messages went. Short statements, so nothing waits long."""
+    gone, piece = 0, PIECE
+    while piece == PIECE:
+        async with database.connection() as conn:
+            piece = await upkeep.old_messages(conn, before, limit=PIECE)
+        gone += piece
+        await asyncio.sleep(REST_SECONDS)
+    piece = PIECE
+    while piece == PIECE:
+        async with database.connection() as conn:
+            piece = await upkeep.old_turns(conn, before, limit=PIECE)
+        await asyncio.sleep(REST_SECONDS)
+    async with database.connection() as conn:
+        await upkeep.old_records(conn, before)
+        await withdraw.forget_early(conn, now - timedelta(days=EARLY_DAYS))
+    return gone
+
+
+@scheduler.scheduled_job("interval", hours=6, id="upkeep", jitter=600, max_instances=1, coalesce=True)
+async def run_upkeep() -> None:
+    """Clean up, if the bot runs."""
+    runtime = get_runtime()
+    if runtime is None:
+        return
+    now = datetime.now(UTC)
+    try:
+        gone = await clean(runtime.database, now - timedelta(days=runtime.settings.retention_days), now)
+    except DatabaseUnavailable as error:
+        logger.warning(f"清理过期数据时数据库连不上，下次再来：{error}")
+        return
+    if gone:
+        logger.info(f"清理了 {gone} 条超过 {runtime.settings.retention_days} 天的消息")
