@@ -33,20 +33,6 @@ class Page:
         return {"kind": kind, "target": target, "before": self.before, "limit": self.limit}
 
 
-class LastCall(Row):
-    """The newest model call: when, and whether it worked."""
-
-    called_at: datetime
-    ok: bool
-
-
-async def last_model_call(conn: Connection) -> LastCall | None:
-    """Read how the newest model call went, or None before the first."""
-    async with conn.cursor(row_factory=class_row(LastCall)) as cursor:
-        await cursor.execute("SELECT called_at, ok FROM model_calls ORDER BY called_at DESC LIMIT 1")
-        return await cursor.fetchone()
-
-
 class ConversationRow(Row):
     """A conversation with its own settings (null: as the settings say) and its state."""
 

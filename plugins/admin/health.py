@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import tomllib
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from db import accounts, reports
+from db import accounts
 from db.pool import DatabaseUnavailable
 from plugins.admin.access import PossibleView
 from plugins.admin.ports import ModelsHealth, RuntimeView
 from settings import ROOT
 
 PROBE_SECONDS = 1.5
-FRESH = timedelta(minutes=10)
 VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
 
@@ -29,7 +27,7 @@ class DatabaseHealth(BaseModel):
 
 
 class ModelHealth(BaseModel):
-    """Whether the chat model answers: from its newest call, else from a question to its service. Null: not known."""
+    """Whether the chat model answers, as its last calls tell. Null: not known."""
 
     ok: bool | None
     name: str = Field(description="模型名；演示模型为 demo")
@@ -74,14 +72,6 @@ class Health(BaseModel):
     spool: SpoolHealth
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """What the database knows about accounts and the newest model call."""
-
-    accounts: list[accounts.Account]
-    last_call: reports.LastCall | None
-
-
 router = APIRouter(tags=["健康"])
 
 
@@ -110,38 +100,35 @@ def _starting() -> Health:
 
 
 async def _examine(view: RuntimeView) -> Health:
-    now = datetime.now(UTC)
-    stored, answered = await asyncio.gather(_stored(view), _probe(view.models))
+    known, model_ok = await asyncio.gather(_accounts(view), _probe(view.models))
     demo = view.settings.demo
     lanes, spool = view.lanes_status(), view.spool_status()
-    known = stored.accounts if stored else []
-    model_ok = _model_ok(stored, answered, now, demo=demo)
-    problems = list(_problems(known, database_ok=stored is not None, model_ok=model_ok, spool_full=spool.full))
+    problems = _problems(known, model_ok=model_ok, spool_full=spool.full)
     return Health(
-        status="down" if stored is None else "degraded" if problems else "ok",
+        status="down" if known is None else "degraded" if problems else "ok",
         problems=problems,
         version=VERSION,
-        uptime_seconds=max(0, int((now - view.started_at).total_seconds())),
+        uptime_seconds=max(0, int((datetime.now(UTC) - view.started_at).total_seconds())),
         demo=demo,
-        database=DatabaseHealth(ok=stored is not None),
+        database=DatabaseHealth(ok=known is not None),
         model=ModelHealth(ok=model_ok, name="demo" if demo else view.settings.llm_model),
-        accounts=[AccountHealth(account_id=a.account_id, connected=a.connected, online=a.online) for a in known],
+        accounts=[AccountHealth(account_id=a.account_id, connected=a.connected, online=a.online) for a in known or ()],
         lanes=LanesHealth(running=lanes.running, waiting=lanes.waiting, limit=lanes.limit),
         spool=SpoolHealth(pending=spool.pending, bytes=spool.bytes, full=spool.full),
     )
 
 
-async def _stored(view: RuntimeView) -> _Stored | None:
-    """Read what the database knows; None when it does not answer in time."""
+async def _accounts(view: RuntimeView) -> list[accounts.Account] | None:
+    """Read the own accounts; None when the database does not answer in time."""
     try:
         async with asyncio.timeout(PROBE_SECONDS), view.database.connection() as conn:
-            return _Stored(await accounts.everyone(conn), await reports.last_model_call(conn))
+            return await accounts.everyone(conn)
     except (TimeoutError, DatabaseUnavailable):
         return None
 
 
 async def _probe(models: ModelsHealth) -> bool | None:
-    """Ask the model's service; None when it does not answer in time."""
+    """Ask how the model's service is; None when that does not get an answer in time."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             return (await models.probe()).ok
@@ -149,25 +136,16 @@ async def _probe(models: ModelsHealth) -> bool | None:
         return None
 
 
-def _model_ok(stored: _Stored | None, answered: bool | None, now: datetime, *, demo: bool) -> bool | None:
-    """A call that was made lately says more than a probe: a service may list models and refuse to chat."""
-    if demo:
-        return True
-    if stored and stored.last_call and now - stored.last_call.called_at < FRESH:
-        return stored.last_call.ok
-    return answered
-
-
-def _problems(known: list[accounts.Account], *, database_ok: bool, model_ok: bool | None, spool_full: bool) -> list[str]:
+def _problems(known: list[accounts.Account] | None, *, model_ok: bool | None, spool_full: bool) -> list[str]:
     found: list[str] = []
-    if not database_ok:
+    if known is None:
         found.append("数据库连不上：收到的消息先存在磁盘上，恢复后补录")
+    elif not any(account.connected for account in known):
+        found.append("没有 QQ 账号连上，请在 NapCat 里启用 Websocket 客户端")
+    elif not any(account.connected and account.online for account in known):
+        found.append("QQ 账号已掉线，请在 NapCat 里重新登录")
     if model_ok is not True:
         found.append("模型服务没有正常回答，请检查 LLM_BASE_URL、LLM_API_KEY、LLM_MODEL 和网络")
-    if database_ok and not any(account.connected for account in known):
-        found.append("没有 QQ 账号连上，请在 NapCat 里启用 WebSocket 客户端")
-    elif database_ok and not any(account.connected and account.online for account in known):
-        found.append("QQ 账号已掉线，请在 NapCat 里重新登录")
     if spool_full:
         found.append("磁盘暂存区已满，新消息会丢失")
     return found

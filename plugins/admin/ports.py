@@ -42,7 +42,7 @@ class ModelsHealth(Protocol):
     """The models, as far as their health goes."""
 
     async def probe(self) -> ProbeResult:
-        """Ask the chat model's service whether it is there; the answer may be a minute old."""
+        """Tell whether the chat model answers, from its last calls or a cheap question; may be a minute old."""
         ...
 
 

@@ -27,11 +27,9 @@ class FakeModels:
 
     ok: bool = True
     hangs: bool = False
-    probed: int = 0
 
     async def probe(self) -> Probe:
         """Answer at once, or never."""
-        self.probed += 1
         if self.hangs:
             await asyncio.Event().wait()
         return Probe(self.ok)

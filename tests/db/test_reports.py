@@ -62,9 +62,8 @@ async def test_only_todays_answered_calls_count(database: Database) -> None:
     assert (row.last_message_at, row.owed) == (None, 0)
 
 
-async def test_no_calls_no_turn_no_rows(database: Database) -> None:
+async def test_no_turn_no_rows(database: Database) -> None:
     async with database.connection() as conn:
-        assert await reports.last_model_call(conn) is None
         assert await turn_reports.turn(conn, 1) is None
         assert await turn_reports.blocks(conn, 1) == []
         assert await turn_reports.steps(conn, 1) == []
