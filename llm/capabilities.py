@@ -26,7 +26,8 @@ class Capabilities:
     ``thinking``: it reasons before it answers unless switched off; ``switch``: how the service spells that switch;
     ``stream_only_thinking``: reasoning is refused without streaming, and we never stream;
     ``echo``: reasoning must be sent back with the assistant's messages; ``forced_tool``: one function can be required
-    (``forced_while_thinking``: also while it reasons); ``temperature``: it is heeded.
+    (``forced_while_thinking``: also while it reasons); ``temperature``: it is heeded;
+    ``alternating``: two messages of a user in a row are refused.
     """
 
     window: int = 32 * K
@@ -41,6 +42,7 @@ class Capabilities:
     forced_while_thinking: bool = True
     parallel_tool_calls: bool = False
     temperature: bool = True
+    alternating: bool = False
 
 
 UNKNOWN = Capabilities()
@@ -61,7 +63,7 @@ _TABLE: tuple[tuple[re.Pattern[str], Capabilities], ...] = tuple(
         (r"r1-distill|deepseek-r1:", replace(_LLAMA, thinking=True, forced_tool=False)),
         (
             r"deepseek[-_]?(reasoner|r1)",
-            replace(_DEEPSEEK, thinking=True, switch="none", forced_tool=False, temperature=False),
+            replace(_DEEPSEEK, thinking=True, switch="none", forced_tool=False, temperature=False, alternating=True),
         ),
         (r"deepseek[-_]?(v4|flash|pro)", replace(_DEEPSEEK, window=512 * K, thinking=True)),
         (r"deepseek[-_]?(chat|v3)", replace(_DEEPSEEK, window=64 * K)),
@@ -109,8 +111,10 @@ _TABLE: tuple[tuple[re.Pattern[str], Capabilities], ...] = tuple(
         (r"gemini", Capabilities(1000 * K, vision=True, tool_images=True, thinking=True, switch="reasoning_effort")),
         (r"grok", Capabilities(128 * K, vision=True, tool_images=True)),
         # Local servers cut what passes their own, smaller setting without a word: assume little
-        (r"llama-?3\.2-vision|llava|gemma3|gemma-3", replace(_LLAMA, vision=True)),
-        (r"llama|mistral|mixtral|gemma|phi", _LLAMA),
+        (r"gemma-?3", replace(_LLAMA, vision=True, alternating=True)),
+        (r"gemma|mistral|mixtral", replace(_LLAMA, alternating=True)),
+        (r"llama-?3\.2-vision|llava", replace(_LLAMA, vision=True)),
+        (r"llama|phi", _LLAMA),
     )
 )
 

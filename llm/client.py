@@ -20,7 +20,7 @@ from llm.capabilities import capabilities_of, relax, strip
 from llm.errors import ModelRefused, ModelUnavailable
 from llm.failures import Passing, classify
 from llm.types import Answer, Params, Probe
-from llm.wire import BadAnswer, ServiceSaid, WireModel, request_fields, usage_of
+from llm.wire import BadAnswer, ServiceSaid, WireModel, joined, request_fields, usage_of
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +86,7 @@ class ServiceClient:
         """Ask once; a refusal that names an optional parameter is asked again without it."""
         capabilities = capabilities_of(model)
         wanted = strip(params, capabilities)
+        messages = joined(messages) if capabilities.alternating else messages
         complaints = self._complaints.setdefault(model, [])
         for words in complaints:
             wanted = relax(wanted, words) or wanted
@@ -125,6 +126,7 @@ class ServiceClient:
                 disable_streaming=True,
                 cache=False,
                 http_async_client=self._http,
+                openai_proxy=None,
                 echo_reasoning=capabilities_of(name).echo,
             )
         return self._models[name]

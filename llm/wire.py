@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
 import openai
 from langchain_core.language_models import LanguageModelInput
-from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, InvalidToolCall, ToolCall
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import ChatOpenAI
@@ -226,6 +227,18 @@ def _parsed(arguments: str) -> JsonValue:
     except (ValueError, RecursionError):
         return None
     return {} if value is None else value
+
+
+def joined(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Join a user's messages that follow each other, for models that want roles to alternate. Text only."""
+    result: list[BaseMessage] = []
+    for message in messages:
+        last = result[-1] if result else None
+        if isinstance(message, HumanMessage) and isinstance(last, HumanMessage):
+            result[-1] = HumanMessage(f"{last.text}\n\n{message.text}")
+        else:
+            result.append(message)
+    return result
 
 
 def request_fields(params: Params, capabilities: Capabilities) -> dict[str, Any]:

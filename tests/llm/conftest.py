@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeAlias
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -18,11 +18,16 @@ from settings import load_settings
 from tests.llm.fake_service import FakeService
 
 QUICK = RetryPolicy(first_wait=0.001, max_wait=0.002)
-Opener: TypeAlias = Callable[..., AbstractAsyncContextManager[Models]]
+
+
+class Opener(Protocol):
+    """``async with open_models(service, FAST_MODEL="x") as models``; no service: the demo model."""
+
+    def __call__(self, service: FakeService | None, **values: str) -> AbstractAsyncContextManager[Models]: ...
 
 
 @pytest.fixture
-async def book(database: Database) -> AsyncIterator[UsageBook]:
+async def book(database: Database) -> AsyncGenerator[UsageBook, None]:
     """The usage book of a test."""
     opened = UsageBook(database, ZoneInfo("Asia/Shanghai"))
     yield opened
@@ -31,10 +36,10 @@ async def book(database: Database) -> AsyncIterator[UsageBook]:
 
 @pytest.fixture
 def open_models(book: UsageBook) -> Opener:
-    """``async with open_models(service, FAST_MODEL="x") as models``: models by settings; no service: the demo model."""
+    """Opens models by settings."""
 
     @asynccontextmanager
-    async def opened(service: FakeService | None, **values: str) -> AsyncIterator[Models]:
+    async def opened(service: FakeService | None, **values: str) -> AsyncGenerator[Models, None]:
         served = {"llm_base_url": service.base_url, "llm_api_key": "sk-test-0001", "llm_model": "fake-chat"} if service else {}
         settings = load_settings({**served, **{name.lower(): value for name, value in values.items()}})
         models = Models.from_settings(settings, book, policy=QUICK)

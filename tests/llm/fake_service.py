@@ -71,6 +71,26 @@ def failure(status: int, message: str, *, headers: Mapping[str, str] | None = No
     return Raw({"error": {"message": message, "type": "error", "code": None}}, status, headers or {})
 
 
+def dig(node: Json, *path: str | int) -> Json:
+    """Read inside a request's body: ``dig(body, "messages", -1, "content")``. Raises AssertionError where it ends."""
+    for key in path:
+        if isinstance(key, int):
+            assert isinstance(node, list), f"no list at {key} of {path}"
+            node = node[key]
+        else:
+            assert isinstance(node, Mapping), f"no object at {key} of {path}"
+            assert key in node, f"no {key} of {path}"
+            node = node[key]
+    return node
+
+
+def text_at(node: Json, *path: str | int) -> str:
+    """Like ``dig``, for a text."""
+    found = dig(node, *path)
+    assert isinstance(found, str)
+    return found
+
+
 class FakeService:
     """``async with FakeService(answer, …) as service``: answers in turn, the last one for ever.
 

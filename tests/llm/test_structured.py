@@ -16,7 +16,7 @@ from llm.structured import Unfit, parse_object, plan
 from llm.types import CallContext, Prompt
 from llm.usage import UsageBook
 from tests.llm.conftest import Opener
-from tests.llm.fake_service import Answer, FakeService, call, calls, failure, says
+from tests.llm.fake_service import Answer, FakeService, call, calls, dig, failure, says, text_at
 from tests.llm.test_service import rows
 
 
@@ -40,27 +40,24 @@ GOOD_TEXT = json.dumps(GOOD, ensure_ascii=False)
 
 
 def last_text(body: JsonObject) -> str:
-    messages = body["messages"]
-    assert isinstance(messages, list)
-    return messages[-1]["content"]
+    return text_at(body, "messages", -1, "content")
 
 
 async def test_json_schema_names_the_task_and_closes_every_object(open_models: Opener):
     async with FakeService(says(GOOD_TEXT)) as service, open_models(service) as models:
         found = await models.structured("slang", Slang, PROMPT, context=CONTEXT)
     assert found.terms[0].meaning == "偷懒"
-    form = service.requests[0]["response_format"]
-    assert isinstance(form, dict)
-    assert form["type"] == "json_schema"
-    assert form["json_schema"]["name"] == "slang"
-    assert form["json_schema"]["strict"] is True
-    schema = form["json_schema"]["schema"]
-    term = schema["$defs"]["Term"]
-    assert schema["required"] == ["terms", "mood"]
-    assert term["required"] == ["title", "meaning", "evidence"]
-    assert schema["additionalProperties"] is False
-    assert term["additionalProperties"] is False
-    assert term["properties"]["title"] == {"type": "string", "description": "词"}
+    form = dig(service.requests[0], "response_format")
+    assert dig(form, "type") == "json_schema"
+    assert dig(form, "json_schema", "name") == "slang"
+    assert dig(form, "json_schema", "strict") is True
+    schema = dig(form, "json_schema", "schema")
+    term = dig(schema, "$defs", "Term")
+    assert dig(schema, "required") == ["terms", "mood"]
+    assert dig(term, "required") == ["title", "meaning", "evidence"]
+    assert dig(schema, "additionalProperties") is False
+    assert dig(term, "additionalProperties") is False
+    assert dig(term, "properties", "title") == {"type": "string", "description": "词"}
     assert "tools" not in service.requests[0]
 
 
@@ -71,12 +68,11 @@ async def test_json_object_shows_the_task_and_the_schema_in_the_prompt(open_mode
     assert found.terms[0].title == "摸鱼"
     body = service.requests[0]
     assert body["response_format"] == {"type": "json_object"}
-    messages = body["messages"]
-    assert isinstance(messages, list)
-    assert [message["role"] for message in messages] == ["system", "user"]
-    assert messages[0]["content"].startswith("你是记录员")
-    assert "slang" in messages[0]["content"]
-    assert '"evidence"' in messages[0]["content"]
+    assert [dig(body, "messages", i, "role") for i in (0, 1)] == ["system", "user"]
+    system = text_at(body, "messages", 0, "content")
+    assert system.startswith("你是记录员")
+    assert "slang" in system
+    assert '"evidence"' in system
 
 
 async def test_tool_mode_forces_a_function_with_the_tasks_name(open_models: Opener):
@@ -85,9 +81,7 @@ async def test_tool_mode_forces_a_function_with_the_tasks_name(open_models: Open
     assert found.terms[0].evidence == [1]
     body = service.requests[0]
     assert body["tool_choice"] == {"type": "function", "function": {"name": "slang"}}
-    tools = body["tools"]
-    assert isinstance(tools, list)
-    assert tools[0]["function"]["name"] == "slang"
+    assert dig(body, "tools", 0, "function", "name") == "slang"
     assert "response_format" not in body
 
 
@@ -170,9 +164,7 @@ def test_free_keys_cannot_be_strict():
 
     call_plan = plan("free", Free, "json_schema")
     assert call_plan.strict is False
-    properties = call_plan.schema["properties"]
-    assert isinstance(properties, dict)
-    assert properties["counts"] == {"type": "object", "additionalProperties": {"type": "integer"}}
+    assert dig(call_plan.schema, "properties", "counts") == {"type": "object", "additionalProperties": {"type": "integer"}}
 
 
 @pytest.mark.parametrize("name", ["", "黑话", "two words", "a" * 65])
