@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import importlib.util
 import logging
@@ -25,8 +26,9 @@ SETTINGS_FILE = "qunyou.conf"
 PORT = 5432
 _SOCKET_PATH_BYTES = 100  # Linux takes 107, macOS 103
 _INITDB_SECONDS = 120
+_LOCALE_TROUBLE = ("invalid locale", "encoding mismatch", "old locale")
 _NO_USER = f"PostgreSQL 不能以 root 运行，而系统用户 {SYSTEM_USER} 建不出来：请用普通用户启动，或先手工建好这个用户"
-_LOCALES: tuple[str | None, ...] = ("zh-CN", "en-US", None) if WINDOWS else ("C.UTF-8", "en_US.UTF-8", "zh_CN.UTF-8")
+LOCALES: tuple[str | None, ...] = ("zh-CN", "en-US", None) if WINDOWS else ("C.UTF-8", "en_US.UTF-8", "zh_CN.UTF-8")
 _SETTINGS: Mapping[str, str] = {
     "max_connections": "50",
     "shared_buffers": "64MB",
@@ -171,17 +173,17 @@ def create_cluster(cluster: Path, runner: Runner) -> None:
     draft = cluster.with_name(f"{cluster.name}.new-{os.getpid()}")
     last = ""
     try:
-        for locale in _LOCALES:
+        for locale in LOCALES:
             draft.mkdir(mode=0o700)
             runner.own(draft)
             code, last = _initdb(draft, locale, runner)
             if code == 0:
                 break
             shutil.rmtree(draft)
-            if "locale" not in last:
+            if not any(words in last for words in _LOCALE_TROUBLE):
                 raise ServerProblem(reason(last, cluster))
         else:
-            raise ServerProblem(f"系统里没有 UTF-8 的语言环境（试过 {'、'.join(filter(None, _LOCALES))}）：请先安装其中之一")
+            raise ServerProblem(f"系统里没有 UTF-8 的语言环境（试过 {'、'.join(filter(None, LOCALES))}）：请先安装其中之一")
         with (draft / "postgresql.conf").open("a", encoding="utf-8") as conf:
             conf.write(f"\ninclude_if_exists = '{SETTINGS_FILE}'\n")
             conf.flush()
@@ -213,6 +215,9 @@ def password_file(data_dir: Path) -> Path:
     if not path.exists():
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
             file.write(secrets.token_urlsafe(32))
+        if WINDOWS:
+            command = ["icacls", str(path), "/inheritance:r", "/grant:r", f"{getpass.getuser()}:F"]
+            subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=30)
     return path
 
 

@@ -33,7 +33,7 @@ class RunningDatabase:
     _watch: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def close(self) -> None:
-        """Close the pool and give the embedded server back. Never hangs; a second call does nothing."""
+        """Close the pool and give the embedded server back, within bounds. A second call does nothing."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()

@@ -5,19 +5,24 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import psutil
 import psycopg
 from psycopg import sql
 
+from db.handles import HandleFile
 from db.migrate import migrate
+from db.postmaster import find_postmaster
 from db.server import EmbeddedServer
 
+_PREFIX = "qunyou-tests-"
 # Tests may lose their data in a power cut.
 FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "autovacuum": "off"}
 
@@ -34,13 +39,29 @@ def postgres_server() -> Generator[str]:
     if given:
         yield given
         return
-    folder = Path(tempfile.mkdtemp(prefix="qunyou-tests-"))
+    _sweep()
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     server = EmbeddedServer.start(folder, extra=FAST)
     try:
         yield server.url
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep() -> None:
+    """Stop the servers of test runs that were killed, and remove their folders."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError, psutil.Error):
+            handles = folder / "postgres.handles.json"
+            if not handles.exists() or HandleFile(handles).live():
+                continue
+            postmaster = find_postmaster(folder / "postgres")
+            if postmaster is not None:
+                process = psutil.Process(postmaster.pid)
+                process.send_signal(signal.SIGINT)
+                process.wait(10)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ import psutil
 import psycopg
 import pytest
 
+from db import cluster
 from db.cluster import SYSTEM_USER, reason
 from db.handles import HandleFile
 from db.postmaster import Postmaster, find_postmaster, parse_pid_file
@@ -121,6 +122,16 @@ def test_the_first_start_makes_a_database_that_sees_chinese_whatever_the_environ
     server.stop()
 
 
+def test_a_locale_that_the_system_lacks_is_passed_over(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "LOCALES", ("xx_XX.UTF-8",))
+    with pytest.raises(ServerProblem, match=r"试过 xx_XX\.UTF-8"):
+        EmbeddedServer.start(data_dir)
+    monkeypatch.setattr(cluster, "LOCALES", ("xx_XX.UTF-8", "C.UTF-8"))
+    server = EmbeddedServer.start(data_dir)
+    assert ask(server, "SELECT datctype FROM pg_database WHERE datname = current_database()") == "C.UTF-8"
+    server.stop()
+
+
 def test_the_server_is_private_and_durable(made: Path) -> None:
     server = EmbeddedServer.start(made)
     assert ask(server, "SHOW listen_addresses") == ""
@@ -219,9 +230,9 @@ def test_a_stopped_handle_revives_nothing(made: Path) -> None:
     ids=["empty", "torn number", "nonsense", "the pid of another program", "torn after a living pid"],
 )
 def test_a_pid_file_that_speaks_of_no_server_does_not_stop_the_start(made: Path, text: str) -> None:
-    cluster = made / "postgres"
+    folder = made / "postgres"
     for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):
-        (cluster / name).write_text(text.format(pid=os.getpid(), cluster=cluster))
+        (folder / name).write_text(text.format(pid=os.getpid(), cluster=folder))
     server = EmbeddedServer.start(made)
     assert ask(server, "SELECT 1") == 1
     server.stop()
