@@ -67,7 +67,7 @@ def test_words_on_both_sides_of_something_else_do_not_run_together() -> None:
 
 
 def test_empty_messages_say_so() -> None:
-    for message in ([], None, "", {}, [text("")], [None, 3, "x"], 7):
+    for message in ([], None, "", {}, [text("")], [None, 3, "x"], 7, [reply(0)]):
         assert shown(message).body == "[不支持的消息]", message
 
 
@@ -250,9 +250,11 @@ def test_what_is_too_large_is_kept_as_types() -> None:
     assert bounded_segments([wide]) == ({"type": "card"},)
 
 
-json_leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=300)
+json_leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=30)
 json_trees = st.recursive(
-    json_leaves, lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(st.characters()), inner, max_size=8)
+    json_leaves,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(), max_size=8), inner, max_size=4),
+    max_leaves=10,
 )
 
 

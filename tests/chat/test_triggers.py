@@ -55,6 +55,7 @@ def test_the_name_inside_another_word_is_no_call(eight: NameMatcher, said: str) 
         ("Mia", "mia你好 | ＭＩＡ在吗 | hi mia! | 问问Mia | Mia's here | @mia", "miami | mmia | mia2 | mia_x | 米娅"),
         ("Ｍｉａ", "mia你好", "miami"),
         ("八", "八，在吗 | @八 | 你好 八", "八点了 | 小八 | 第八"),
+        ("猫", "猫，来 | @猫 在吗", "我家猫好可爱 | 猫在睡觉"),
         ("Little  Eight", "little eight 在吗 | LITTLE   EIGHT", "little eights | littleeight"),
         ("小八bot", "小八BOT在吗 | 叫小八bot来", "小八bots | 小八"),
         ("ハチ", "ハチ、おはよう | ハチ", "ハチミツ"),
