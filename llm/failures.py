@@ -40,6 +40,10 @@ class Unserved(ModelRefused):
     """This model is not served here (403, 404); another one may be. ``ModelRefused`` to everyone else."""
 
 
+class AccountRefused(ModelRefused):
+    """The key is wrong or the account is empty: no other call will pass either."""
+
+
 def classify(error: Exception, secret: str) -> ModelError:
     """Turn an exception of one attempt into Passing, ContextTooLong or ModelRefused; ``secret`` never shows."""
     if isinstance(error, openai.APIStatusError):
@@ -65,12 +69,12 @@ def _by_status(error: openai.APIStatusError, secret: str) -> ModelError:
     if status not in {401, 402} and is_too_long(words):
         return ContextTooLong(f"提示超出模型的上下文{said}")
     if status == 402 or (status in {403, 429} and _NO_MONEY.search(words)):
-        return ModelRefused(f"模型服务的额度或余额不足{said}")
+        return AccountRefused(f"模型服务的额度或余额不足{said}")
     if status >= 500 or status in RETRYABLE_STATUS:
         kind = "模型服务限流" if status == 429 else "模型服务出错"
         return Passing(f"{kind}{said}", retry_after=retry_after(dict(error.response.headers)))
     if status == 401:
-        return ModelRefused(f"模型服务不认密钥，请检查 LLM_API_KEY{said}")
+        return AccountRefused(f"模型服务不认密钥，请检查 LLM_API_KEY{said}")
     if status in {403, 404}:
         return Unserved(f"模型服务不提供这个模型或地址，请检查 LLM_MODEL 与 LLM_BASE_URL{said}")
     return ModelRefused(f"模型服务拒绝了请求{said}")

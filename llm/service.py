@@ -16,8 +16,8 @@ from db.models import JsonObject, ModelCall
 from llm.capabilities import capabilities_of, structured_mode
 from llm.client import RetryPolicy, ServiceClient
 from llm.demo import DEMO_MODEL, DemoBackend
-from llm.errors import BudgetExhausted, ContextTooLong, ModelError, ModelUnavailable, StructuredFailed
-from llm.failures import Unserved
+from llm.errors import BudgetExhausted, ModelError, ModelUnavailable, StructuredFailed
+from llm.failures import AccountRefused, Unserved
 from llm.routing import TUNE, Features, choose_role, compose
 from llm.structured import Unfit, plan
 from llm.types import Answer, Backend, CallContext, ModelRole, Params, Probe, Prompt, Reply, StructuredMode, Usage
@@ -181,7 +181,7 @@ class Models:
             answer = await self._backend.ask(model, messages, params, within=within)
         except ModelError as failure:
             error = failure.reason
-            if not isinstance(failure, ContextTooLong):
+            if isinstance(failure, ModelUnavailable | Unserved | AccountRefused):
                 self._health.note(False, _ms(started), error)
             raise
         else:

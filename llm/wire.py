@@ -52,14 +52,14 @@ class _Function(_Lenient):
 
 
 class _Call(_Lenient):
-    id: str | None = None
+    id: JsonValue = None
     function: _Function = Field(default_factory=_Function)
 
 
 class _Message(_Lenient):
     content: JsonValue = None
     tool_calls: list[_Call] | None = None
-    reasoning_content: str | None = None
+    reasoning_content: JsonValue = None
     reasoning: JsonValue = None
 
 
@@ -84,7 +84,12 @@ class _Tokens(_Lenient):
     def usage(self) -> Usage:
         details = self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
         cached = details or self.prompt_cache_hit_tokens or self.cached_tokens or self.cache_read_input_tokens or 0
-        return Usage(max(0, self.prompt_tokens or 0), max(0, self.completion_tokens or 0), max(0, cached))
+        return Usage(_count(self.prompt_tokens), _count(self.completion_tokens), _count(cached))
+
+
+def _count(value: int | None) -> int:
+    """A service may count nonsense; the column holds 32 bits."""
+    return min(max(0, value or 0), 2**31 - 1)
 
 
 class _Completion(_Lenient):
@@ -143,7 +148,7 @@ def read_completion(body: object, *, echo: bool = False) -> AIMessage:
         raise BadAnswer("服务返回的结果里没有 choices")
     message = completion.choices[0].message
     calls, broken = _tool_calls(message.tool_calls or [])
-    thoughts = message.reasoning_content or (message.reasoning if isinstance(message.reasoning, str) else "")
+    thoughts = _text(message.reasoning_content) or _text(message.reasoning)
     return AIMessage(
         content=strip_reasoning(_text(message.content)),
         tool_calls=calls,
@@ -202,11 +207,11 @@ def _text(content: JsonValue) -> str:
 
 def _tool_calls(raw: list[_Call]) -> tuple[list[ToolCall], list[InvalidToolCall]]:
     """Split tool calls into those with an object as arguments and the broken ones, raw. Ids are made unique."""
-    ids = Counter(call.id for call in raw)
+    ids = Counter(str(call.id) for call in raw)
     good: list[ToolCall] = []
     broken: list[InvalidToolCall] = []
     for call in raw:
-        call_id = call.id if call.id and ids[call.id] == 1 else f"call_{uuid4().hex}"
+        call_id = str(call.id) if call.id and ids[str(call.id)] == 1 else f"call_{uuid4().hex}"
         name = call.function.name
         arguments = call.function.arguments
         parsed = _parsed(arguments) if isinstance(arguments, str) else arguments or {}

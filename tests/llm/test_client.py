@@ -220,6 +220,7 @@ USAGES: dict[str, tuple[JsonObject, int]] = {
     "Moonshot": ({"prompt_tokens": 90, "completion_tokens": 5, "cached_tokens": 80}, 80),
     "Anthropic gateway": ({"prompt_tokens": 90, "completion_tokens": 5, "cache_read_input_tokens": 85}, 85),
     "none": ({"prompt_tokens": 90, "completion_tokens": 5, "prompt_tokens_details": None}, 0),
+    "nonsense": ({"prompt_tokens": 90, "completion_tokens": 5, "cached_tokens": 10**15}, 2**31 - 1),
 }
 
 

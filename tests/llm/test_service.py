@@ -11,6 +11,7 @@ from psycopg.rows import dict_row
 
 from db.models import ConversationId, JsonObject
 from db.pool import Database
+from llm import service as service_module
 from llm.errors import BudgetExhausted, ContextTooLong, ModelRefused, ModelUnavailable
 from llm.types import CallContext
 from llm.usage import UsageBook
@@ -188,11 +189,18 @@ async def test_probe_knows_from_the_last_call(open_models: Opener):
         assert service.probes == 0
 
 
-async def test_probe_does_not_wait_for_a_service_that_hangs(open_models: Opener):
+async def test_a_refused_request_is_not_a_service_that_is_down(open_models: Opener):
+    async with FakeService(failure(400, "content policy")) as service, open_models(service) as models:
+        with pytest.raises(ModelRefused):
+            await models.chat(HELLO, role="chat", context=NOBODY)
+        assert (await models.probe()).ok
+
+
+async def test_probe_does_not_wait_for_a_service_that_hangs(open_models: Opener, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(service_module, "PROBE_WAIT_SECONDS", 0.05)
     async with FakeService(says("好")) as service, open_models(service) as models:
         service.models = Raw("", delay=30)
-        probe = await asyncio.wait_for(models.probe(), 4)
-        assert not probe.ok
+        assert not (await models.probe()).ok
 
 
 async def test_no_key_and_no_setting_shows_in_what_is_printed(open_models: Opener, caplog: pytest.LogCaptureFixture):
