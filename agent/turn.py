@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 TIMEOUTS_PER_TURN = 3
 """A turn may take so many times LLM_TIMEOUT_SECONDS."""
-_ASKED = frozenset({"mention", "reply", "name", "console"})
+_CALLED = frozenset({"mention", "reply", "name"})
 
 
 def utc_now() -> datetime:
@@ -60,8 +60,8 @@ class Agent:
         The record of blocks and steps is written meanwhile; the turn's row and the watermark are the lane's.
         """
         snapshot = await self._snapshot(request)
-        if nothing_new(snapshot):
-            return TurnResult("nothing_new", snapshot.last_pos)
+        if (settled := nothing_to_do(snapshot)) is not None:
+            return TurnResult("nothing_new", settled)
         async with TurnRecorder(self._database, request.turn_id, self._clock) as recorder:
             return await self._run(snapshot, recorder)
 
@@ -118,13 +118,22 @@ class Agent:
             recorder=recorder,
             tools=ToolContext(snapshot, self._database, Ledger(set(), snapshot.last_pos), self._clock),
             max_model_calls=self._settings.llm_max_steps,
-            must_act=request.trigger in _ASKED or bool(snapshot.owed),
+            must_act=request.trigger == "console" or bool(snapshot.owed),
         )
 
 
-def nothing_new(snapshot: Snapshot) -> bool:
-    """Tell whether there is nothing to look at: nothing owed, and nobody wrote since the watermark."""
-    return snapshot.request.trigger != "console" and not snapshot.owed and snapshot.first_unread is None
+def nothing_to_do(snapshot: Snapshot) -> int | None:
+    """Tell up to where there is nothing to look at; None when the model must look.
+
+    Where nobody wrote, that is the snapshot's end. A call that is no longer owed (withdrawn, settled) is no reason to
+    speak: what else is unread stays unread, for the dice.
+    """
+    trigger = snapshot.request.trigger
+    if trigger == "console" or snapshot.owed:
+        return None
+    if snapshot.first_unread is None:
+        return snapshot.last_pos
+    return snapshot.rows.watermark if trigger in _CALLED else None
 
 
 def _reason(error: ModelError | CannotSpeak) -> str:

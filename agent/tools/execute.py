@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -21,6 +22,8 @@ logger = logging.getLogger(__name__)
 MAX_CALLS = 8
 """Calls of one reply that are run; more are answered with a refusal."""
 RESULT_CHARS = 1800
+# Services refuse a request whose history calls tools by other names.
+_NAME = re.compile(r"[^\w-]", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,11 @@ def read_calls(message: AIMessage, used: int) -> tuple[AIMessage, list[Call]]:
         taken.add(identity)
         calls.append(_readable(identity, name, raw))
     echoed = [
-        ToolCall(name=call.name or "unknown", args=dict(call.raw) if isinstance(call.raw, dict) else {}, id=call.id)
+        ToolCall(
+            name=_NAME.sub("_", call.name)[:64] or "unknown",
+            args=dict(call.raw) if isinstance(call.raw, dict) else {},
+            id=call.id,
+        )
         for call in calls
     ]
     return message.model_copy(update={"tool_calls": echoed, "invalid_tool_calls": []}), calls

@@ -42,8 +42,8 @@ class Toolbox:
         return tuple(self._by_name)
 
     def find(self, name: str) -> AnyTool | None:
-        """Find a tool by name, whatever its case and separators."""
-        plain = _plain(name)
+        """Find a tool by name, whatever its case, separators and namespace (``functions.speak``)."""
+        plain = _plain(name.rpartition(".")[2])
         return next((tool for known, tool in self._by_name.items() if _plain(known) == plain), None)
 
 

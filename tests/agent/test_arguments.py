@@ -115,6 +115,7 @@ def test_tools_are_found_whatever_their_spelling() -> None:
     found = box.find("stay_quiet")
     assert found is not None
     assert found.name == "stayQuiet"
+    assert box.find("functions.speak") is not None
     assert box.find("rm") is None
     assert Toolbox("private").names == ("speak", "stayQuiet", "getRecentMessages", "getNewMessages", "withdrawMessage")
 

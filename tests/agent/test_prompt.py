@@ -15,7 +15,7 @@ from agent.prompt.assemble import BLOCKS, assemble
 from agent.prompt.texts import table
 from agent.snapshot import Snapshot, take_snapshot
 from agent.tools.registry import Toolbox
-from agent.turn import nothing_new
+from agent.turn import nothing_to_do
 from db.models import Trigger
 from tests.agent.world import BOT, START, WANG, WEI, ScriptedModels, World, call, calls, quiet, request_chars, says, texts
 
@@ -121,8 +121,8 @@ async def test_what_was_answered_is_asked_no_more(world: World) -> None:
     await world.settle()
     seen = await snapshot(world)
     assert seen.owed == ()
-    assert nothing_new(seen)
-    assert not nothing_new(await snapshot(world, "console"))
+    assert nothing_to_do(seen) == 1
+    assert nothing_to_do(await snapshot(world, "console")) is None
 
 
 async def test_the_ladder_goes_from_old_history_to_half_a_chunk_and_never_loses_what_is_owed(world: World) -> None:

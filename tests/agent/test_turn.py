@@ -48,6 +48,25 @@ async def test_nothing_new_makes_no_model_call(world: World) -> None:
     assert (result.outcome, result.shown_pos, models.requests) == ("nothing_new", 2, [])
 
 
+async def test_a_call_that_was_withdrawn_is_no_reason_to_speak(world: World) -> None:
+    await world.read_up_to(await world.say("旧话"))
+    await world.say("别的新话", WEI)
+    await world.withdraw(await world.say("@小满 在吗", owed=True))
+    models = ScriptedModels(quiet())
+    result = await world.agent(models).run(await world.request("mention"))
+    assert (result.outcome, result.shown_pos, models.requests) == ("nothing_new", 1, [])
+
+
+async def test_a_call_by_an_impossible_name_is_sent_back_with_a_possible_one(world: World) -> None:
+    await world.say("在吗", owed=True)
+    models = ScriptedModels(calls(call("说 话", x=1), call("functions.getNewMessages")), quiet())
+    await world.agent(models).run(await world.request())
+    echoed = models.requests[1][-3]
+    assert isinstance(echoed, AIMessage)
+    assert [made["name"] for made in echoed.tool_calls] == ["___", "functions_getNewMessages"]
+    assert models.requests[1][-1].text == "没有新消息。"
+
+
 async def test_calls_after_stay_quiet_are_not_run_but_two_speaks_are_both_sent(world: World) -> None:
     await world.say("在吗", owed=True)
     models = ScriptedModels(calls(call("speak", content="第一句"), call("speak", content="第二句"), call("stayQuiet")))
