@@ -41,7 +41,7 @@ class ConversationItem(reports.ConversationRow):
 Patch = Annotated[ConversationSettings, Body(description="只给要改的项；null 表示恢复为全局设置")]
 
 
-@router.get("")
+@router.get("", summary="列出会话")
 async def list_conversations(view: View) -> Items[ConversationItem]:
     """List all conversations, the lately active first."""
     async with view.database.connection() as conn:
@@ -49,13 +49,13 @@ async def list_conversations(view: View) -> Items[ConversationItem]:
     return Items(items=[_item(row, view) for row in rows])
 
 
-@router.patch("")
+@router.patch("", summary="按群号或 QQ 号改会话设置")
 async def change_by_number(key: RequiredKey, patch: Patch, view: View) -> ConversationItem:
     """Change the settings of a group or a friend, also of one that nothing is known of yet."""
     return await _change(view, key, patch)
 
 
-@router.patch("/{conversation_id}", responses={404: {"model": Problem}})
+@router.patch("/{conversation_id}", summary="改会话设置", responses={404: {"model": Problem}})
 async def change_by_row(conversation_id: RowId, patch: Patch, view: View) -> ConversationItem:
     """Change the settings of a conversation."""
     return await _change(view, ConversationId(conversation_id), patch)

@@ -75,7 +75,7 @@ class Health(BaseModel):
 router = APIRouter(tags=["健康"])
 
 
-@router.get("/health", responses={503: {"model": Health}})
+@router.get("/health", summary="能不能正常工作", responses={503: {"model": Health}})
 async def health(view: PossibleView, response: Response) -> Health:
     """Tell whether the bot can work; 503 while it starts and while the database is away."""
     report = await _examine(view) if view else _starting()
@@ -121,8 +121,12 @@ async def _examine(view: RuntimeView) -> Health:
 async def _accounts(view: RuntimeView) -> list[accounts.Account] | None:
     """Read the own accounts; None when the database does not answer in time."""
     try:
-        async with asyncio.timeout(PROBE_SECONDS), view.database.connection() as conn:
-            return await accounts.everyone(conn)
+        async with asyncio.timeout(PROBE_SECONDS):
+            # A query to a server that hangs is slow to cancel; the ping is not.
+            if not await view.database.ping():
+                return None
+            async with view.database.connection() as conn:
+                return await accounts.everyone(conn)
     except (TimeoutError, DatabaseUnavailable):
         return None
 

@@ -16,7 +16,7 @@ from plugins.admin.params import AnyPage, Items
 router = APIRouter(route_class=ChineseRoute)
 
 
-@router.get("/outbox", tags=["发件箱"])
+@router.get("/outbox", summary="发件箱", tags=["发件箱"])
 async def list_outbox(
     page: AnyPage, view: View, status: Annotated[SendStatus | None, Query(description="只要这种状态的")] = None
 ) -> Items[OutboxItem]:
@@ -26,7 +26,7 @@ async def list_outbox(
     return Items(items=items, next_before=items[-1].id if len(items) == page.limit else None)
 
 
-@router.get("/audit", tags=["审计"])
+@router.get("/audit", summary="审计", tags=["审计"])
 async def list_audit(page: AnyPage, view: View) -> Items[AuditItem]:
     """List what people changed, newest first, with the values before and after."""
     async with view.database.connection() as conn:

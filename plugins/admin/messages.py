@@ -13,7 +13,7 @@ from plugins.admin.params import AnyPage, Items
 router = APIRouter(route_class=ChineseRoute, prefix="/messages", tags=["消息"])
 
 
-@router.get("")
+@router.get("", summary="一个会话的消息")
 async def list_messages(page: AnyPage, view: View) -> Items[MessageItem]:
     """Read the newest messages of one conversation, in reading order; ``before`` is a position (``pos``)."""
     if page.key is None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import nonebot
+from fastapi import FastAPI
 from nonebot.plugin import PluginMetadata
 
+from plugins.admin.health import VERSION
 from plugins.admin.router import build_router
 from plugins.runtime import get_admin_token, get_runtime
 
@@ -14,4 +18,7 @@ __plugin_meta__ = PluginMetadata(
     usage="GET /api/health；其余接口带上 Authorization: Bearer <ADMIN_TOKEN>，说明见 /docs",
 )
 
-nonebot.get_app().include_router(build_router(get_runtime, get_admin_token()))
+app = cast("FastAPI", nonebot.get_app())
+app.title = "群友"
+app.version = VERSION
+app.include_router(build_router(get_runtime, get_admin_token()))

@@ -34,7 +34,7 @@ class Interrupted(BaseModel):
     interrupted: bool
 
 
-@router.get("")
+@router.get("", summary="列出轮")
 async def list_turns(page: AnyPage, view: View) -> Items[TurnItem]:
     """List turns, newest first."""
     async with view.database.connection() as conn:
@@ -42,7 +42,7 @@ async def list_turns(page: AnyPage, view: View) -> Items[TurnItem]:
     return Items(items=items, next_before=items[-1].id if len(items) == page.limit else None)
 
 
-@router.get("/{turn_id}", responses={404: {"model": Problem}})
+@router.get("/{turn_id}", summary="一轮的提示块、步骤和发送", responses={404: {"model": Problem}})
 async def read_turn(turn_id: RowId, view: View) -> TurnDetail:
     """Read one turn: the prompt's blocks with tokens, the steps with arguments, results and times."""
     async with view.database.connection() as conn:
@@ -59,7 +59,7 @@ async def read_turn(turn_id: RowId, view: View) -> TurnDetail:
         )
 
 
-@router.post("/{turn_id}/interrupt", responses={404: {"model": Problem}, 409: {"model": Problem}})
+@router.post("/{turn_id}/interrupt", summary="中断一轮", responses={404: {"model": Problem}, 409: {"model": Problem}})
 async def interrupt_turn(turn_id: RowId, view: View) -> Interrupted:
     """Stop a turn that waits or runs; 409 when it has ended."""
     async with view.database.connection() as conn:

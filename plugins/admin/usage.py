@@ -40,7 +40,7 @@ class Usage(BaseModel):
     total: UsageTotal
 
 
-@router.get("")
+@router.get("", summary="模型用量合计")
 async def read_usage(
     key: OptionalKey,
     view: View,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient
@@ -62,6 +64,9 @@ async def test_every_documented_route_but_health_is_among_those_checked(api: Asy
 async def test_the_schema_names_the_bearer_scheme_and_the_error_body(api: AsyncClient) -> None:
     schema = (await api.get("/openapi.json")).json()
     assert schema["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
+    for methods in schema["paths"].values():
+        for operation in methods.values():
+            assert re.search("[一-鿿]", operation["summary"])
     operations = schema["paths"]["/api/turns/{turn_id}"]["get"]
     assert operations["security"] == [{"HTTPBearer": []}]
     assert operations["responses"]["422"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Problem"}

@@ -175,6 +175,7 @@ CREATE TABLE owed (
     settled_by      bigint REFERENCES turns ON DELETE SET NULL,
     settled_why     text                          -- shown, expired, withdrawn, forgotten, gave_up
 );
+CREATE INDEX owed_settled_by ON owed (settled_by) WHERE settled_by IS NOT NULL;
 CREATE INDEX owed_open ON owed (conversation_id, pos) WHERE settled_at IS NULL;
 
 CREATE TABLE turn_blocks (
@@ -221,6 +222,7 @@ CREATE TABLE outbox (
 );
 CREATE INDEX outbox_conversation ON outbox (conversation_id, id DESC);
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX outbox_message ON outbox (message) WHERE message IS NOT NULL;
 CREATE INDEX outbox_open ON outbox (conversation_id) WHERE status IN ('waiting', 'sending', 'unknown');
 
 CREATE TABLE model_calls (
