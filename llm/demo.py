@@ -24,6 +24,7 @@ SELF_INTRODUCTION = (
 )
 _LABEL = re.compile(r"#(\d+)")
 _LINE = re.compile(r"^#(\d+) (?:.*?\]: |.*?: )(.*)$", re.MULTILINE)
+_AROUND = re.compile(r"^\[回复 .*?\] |@\S+")
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), said)
     for pattern, said in (
@@ -72,13 +73,17 @@ def answer_to(text: str) -> str:
 
 
 def owed_text(messages: Sequence[BaseMessage]) -> str | None:
-    """Find what the newest owed label says; empty when its line is not shown, None when nothing is owed."""
+    """Find what the newest owed label says, without quote and mentions.
+
+    Empty when its line is not shown, None when nothing is owed.
+    """
     users = [message.text for message in messages if isinstance(message, HumanMessage)]
     owed = [int(label) for label in _LABEL.findall(_owed_line(users))]
     if not owed:
         return None
     lines = {int(label): said for text in users for label, said in _LINE.findall(text)}
-    return next((lines[label] for label in sorted(owed, reverse=True) if label in lines), "")
+    said = next((lines[label] for label in sorted(owed, reverse=True) if label in lines), "")
+    return _AROUND.sub("", said).strip()
 
 
 def _owed_line(users: Sequence[str]) -> str:

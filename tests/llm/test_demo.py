@@ -39,7 +39,7 @@ async def test_what_is_owed_is_answered_with_speak(open_models: Opener):
         reply = await models.chat(prompt(f"{OWED_MARKER} #12"), role="chat", tools=TOOLS, context=CallContext("turn"))
     (call,) = reply.message.tool_calls
     assert call["name"] == "speak"
-    assert "你好" in call["args"]["content"] or "不客气" in call["args"]["content"]
+    assert "你好" in call["args"]["content"]
     assert reply.model == "demo"
     assert models.is_demo
 
@@ -85,7 +85,8 @@ async def test_every_start_says_that_it_is_no_language_model(open_models: Opener
 
 
 def test_the_newest_owed_line_is_read():
-    assert owed_text(prompt(f"{OWED_MARKER} #12 #13")) == "你是谁呀"
+    assert owed_text(prompt(f"{OWED_MARKER}#12(@你) #13(叫你)")) == "你是谁呀"
+    assert owed_text(prompt(f"{OWED_MARKER}#12(@你)")) == "你好呀"
     assert owed_text(prompt(f"{OWED_MARKER} #99")) == ""
     assert owed_text(prompt("")) is None
 
@@ -99,7 +100,6 @@ def test_a_line_quoted_in_the_last_message_is_read():
     [
         ("你是谁", "不是语言模型"),
         ("你是机器人吗？", "LLM_BASE_URL"),
-        ("@小满 早", "收到"),
         ("早", "早呀"),
         ("谢谢你", "不客气"),
         ("在吗", "在的"),
