@@ -187,6 +187,34 @@ def test_a_mute_of_no_length_is_its_end() -> None:
     assert record.until is None
 
 
+def test_a_mute_of_the_whole_group_has_no_end() -> None:
+    event = {"self_id": 1, "post_type": "notice", "notice_type": "group_ban", "group_id": 2, "user_id": 0, "duration": 2**28}
+    record = read_event(event, now=NOW)
+    assert isinstance(record, Muted)
+    assert record.on
+    assert record.until is None
+
+
+def test_numbers_beyond_64_bits_are_no_ids() -> None:
+    event = {"self_id": 1, "post_type": "message", "group_id": 2, "user_id": 3, "message": "好"}
+    for key, bad in (("message_id", 2**63), ("message_id", "9" * 19), ("real_seq", 2**63), ("real_seq", "0")):
+        record = read_event(event | {"message_id": 5, "real_seq": "6", key: bad}, now=NOW)
+        assert isinstance(record, Incoming)
+        assert (record.message_id, record.real_seq) == ((None, 6) if key == "message_id" else (5, None))
+    assert isinstance(read_event(event | {"user_id": 2**63}, now=NOW), Skipped)
+
+
+@pytest.mark.parametrize(
+    ("sub_type", "group_id", "temporary"),
+    [("friend", 0, False), ("friend", 5800000001, False), ("group", 0, True), ("other", 0, True), ("", 5800000001, True)],
+)
+def test_temporary_sessions(sub_type: str, group_id: int, temporary: bool) -> None:
+    event = {"self_id": 1, "post_type": "message", "message_type": "private", "user_id": 3, "message": "好"}
+    record = read_event(event | {"sub_type": sub_type, "group_id": group_id}, now=NOW)
+    assert isinstance(record, Incoming)
+    assert record.temporary is temporary
+
+
 def test_a_message_without_an_array_is_read_from_its_raw_form() -> None:
     event = {"self_id": 1, "post_type": "message", "group_id": 2, "user_id": 3, "raw_message": "[CQ:face,id=76]好"}
     record = read_event(event, now=NOW)
