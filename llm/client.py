@@ -18,7 +18,7 @@ from tenacity.wait import wait_exponential, wait_random
 
 from llm.capabilities import capabilities_of, relax, strip
 from llm.errors import ModelRefused, ModelUnavailable
-from llm.failures import Passing, classify
+from llm.failures import AccountRefused, Passing, Unserved, classify
 from llm.types import Answer, Params, Probe
 from llm.wire import BadAnswer, ServiceSaid, WireModel, joined, request_fields, usage_of
 
@@ -93,6 +93,8 @@ class ServiceClient:
         while True:
             try:
                 message = await self._send(model, messages, request_fields(wanted, capabilities), deadline)
+            except (AccountRefused, Unserved):
+                raise
             except ModelRefused as refusal:
                 relaxed = relax(wanted, refusal.reason)
                 if relaxed is None:

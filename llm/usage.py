@@ -94,6 +94,7 @@ class UsageBook:
         except DatabaseUnavailable as error:
             logger.warning("查不到今天的模型调用数，先按内存里的算：%s", error)
             if known is not None and known.day == today:
+                known.read_at = time.monotonic()
                 return known.calls
             stored = 0
         pending = sum(1 for call in self._queue if call.ok and call.conversation_id == conversation_id and self._is_today(call))
