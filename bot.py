@@ -21,7 +21,7 @@ PLUGINS = ("plugins.chat.chat", "plugins.admin.plugin", "plugins.schedule.schedu
 # psycopg's async connections do not work on Windows' default loop.
 LOOP = "asyncio:SelectorEventLoop" if sys.platform == "win32" else "auto"
 GRACE_SECONDS = 10
-CHATTY = ("httpx", "httpcore", "openai", "apscheduler", "psycopg.pool")
+ROOMS = ("agent", "db", "learner", "llm", "persona")
 
 
 def checked_settings() -> Settings:
@@ -47,17 +47,26 @@ def start_nonebot(settings: Settings) -> None:
         fastapi_docs_url="/docs",
         fastapi_include_adapter_schema=False,
     )
-    logging.basicConfig(handlers=[LoguruHandler()], level=logging.INFO, force=True)
-    for name in CHATTY:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    show_logs()
     token = admin_token(settings)
     if token.made:
         logger.success(f"已生成管理令牌 ADMIN_TOKEN（只显示这一次，保存在 {settings.data_dir}）：{token.value}")
     configure(settings, token)
-    nonebot.get_driver().register_adapter(NapCatAdapter)
+    nonebot.get_driver().register_adapter(NapCatAdapter)  # pyright: ignore[reportUnknownMemberType] - untyped kwargs
     for name in PLUGINS:
         if nonebot.load_plugin(name) is None:
             give_up(f"插件 {name} 没有加载成功，原因见上面的日志")
+
+
+def show_logs() -> None:
+    """Let the rooms below the plugins speak through NoneBot's log; libraries only when something is wrong."""
+    logging.basicConfig(handlers=[LoguruHandler(level=logging.WARNING)], level=logging.WARNING, force=True)
+    logging.getLogger("uvicorn").propagate = False
+    for room in ROOMS:
+        logger_of_room = logging.getLogger(room)
+        logger_of_room.handlers = [LoguruHandler()]
+        logger_of_room.setLevel(logging.INFO)
+        logger_of_room.propagate = False
 
 
 def give_up(reason: str) -> None:

@@ -3,164 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
+from dataclasses import replace
 
-from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
-from db.models import CallKind, ConversationId, JsonObject, MessageRow, TurnId
+from db.models import ConversationId, MessageRow
 from db.pool import Connection
-
-
-@dataclass(frozen=True, slots=True)
-class NewMessage:
-    """A message on its way into the table; names, quotes and calls are already worked out."""
-
-    conversation_id: ConversationId
-    account_id: int
-    message_id: int | None
-    real_seq: int | None
-    sender_id: int
-    sender_name: str
-    sent_at: datetime
-    text: str
-    body: str
-    kind: Literal["message", "poke"] = "message"
-    is_self: bool = False
-    is_robot: bool = False
-    is_command: bool = False
-    quoted_id: MessageRow | None = None
-    quoted_key: int | None = None
-    quote_name: str | None = None
-    quote_text: str | None = None
-    segments: tuple[JsonObject, ...] = ()
-    turn_id: TurnId | None = None
-    backfilled: bool = False
-    call: CallKind | None = None
-    called_account: int = 0
-    second_sight: bool = False
-    """It may be stored already without an id that shows it: an own message, or a file and its upload notice."""
-    withdrawn_at: datetime | None = None
-    withdrawn_by: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A message that is already stored, found under one of the ways to know it."""
-
-    id: MessageRow
-    conversation_id: ConversationId
-    pos: int
-    real_seq: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Where a message went. ``fresh``: this call stored it; else it was known before."""
-
-    index: int
-    id: MessageRow
-    pos: int
-    fresh: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Quoted:
-    """A message that a reply names."""
-
-    account_id: int
-    message_id: int
-    id: MessageRow
-    sender_id: int
-    sender_name: str
-    body: str
-    withdrawn: bool
-
-
-async def quoted(conn: Connection, keys: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Quoted]:
-    """Find messages by (account, message id)."""
-    if not keys:
-        return {}
-    async with conn.cursor(row_factory=class_row(Quoted)) as cur:
-        await cur.execute(
-            """
-            SELECT k.account_id, k.message_id, m.id, m.sender_id, m.sender_name, left(m.body, 200) AS body,
-                   m.withdrawn_at IS NOT NULL AS withdrawn
-            FROM unnest(%(accounts)s::bigint[], %(keys)s::bigint[]) AS w(account_id, message_id)
-            JOIN message_keys k USING (account_id, message_id)
-            JOIN messages m ON m.id = k.message
-            """,
-            {"accounts": [key[0] for key in keys], "keys": [key[1] for key in keys]},
-        )
-        return {(row.account_id, row.message_id): row for row in await cur.fetchall()}
-
-
-async def known_keys(conn: Connection, batch: Sequence[NewMessage]) -> dict[tuple[int, int], Known]:
-    """Find which of the batch are stored under their (account, message id)."""
-    pairs = [(item.account_id, item.message_id) for item in batch if item.message_id is not None]
-    cur = await conn.execute(
-        """
-        SELECT k.account_id, k.message_id, m.id, m.conversation_id, m.pos, m.real_seq
-        FROM unnest(%(accounts)s::bigint[], %(keys)s::bigint[]) AS w(account_id, message_id)
-        JOIN message_keys k USING (account_id, message_id)
-        JOIN messages m ON m.id = k.message
-        """,
-        {"accounts": [pair[0] for pair in pairs], "keys": [pair[1] for pair in pairs]},
-    )
-    return {
-        (account, key): Known(MessageRow(row), conversation, pos, seq)
-        for account, key, row, conversation, pos, seq in await cur.fetchall()
-    }
-
-
-async def known_seqs(conn: Connection, batch: Sequence[NewMessage]) -> dict[tuple[ConversationId, int], Known]:
-    """Find which of the batch are stored under their (conversation, real_seq)."""
-    pairs = [(item.conversation_id, item.real_seq) for item in batch if item.real_seq is not None]
-    async with conn.cursor(row_factory=class_row(Known)) as cur:
-        await cur.execute(
-            """
-            SELECT m.id, m.conversation_id, m.pos, m.real_seq
-            FROM unnest(%(conversations)s::bigint[], %(seqs)s::bigint[]) AS w(conversation_id, real_seq)
-            JOIN messages m ON m.conversation_id = w.conversation_id AND m.real_seq = w.real_seq
-            """,
-            {"conversations": [pair[0] for pair in pairs], "seqs": [pair[1] for pair in pairs]},
-        )
-        return {(row.conversation_id, row.real_seq): row for row in await cur.fetchall() if row.real_seq is not None}
-
-
-async def twin(conn: Connection, item: NewMessage) -> Known | None:
-    """Find the stored message that this is another sight of: a send result has no real_seq, an upload notice no id at all.
-
-    Same sender and same words within two minutes, and the two do not contradict each other in real_seq or in this
-    account's id.
-    """
-    async with conn.cursor(row_factory=class_row(Known)) as cur:
-        await cur.execute(
-            """
-            SELECT m.id, m.conversation_id, m.pos, m.real_seq
-            FROM messages m
-            WHERE m.conversation_id = %(conversation)s AND m.sender_id = %(sender)s AND m.kind = 'message'
-              AND m.sent_at BETWEEN %(at)s - interval '2 minutes' AND %(at)s + interval '2 minutes'
-              AND translate(m.body, E' \\n\\t', '') = translate(%(body)s, E' \\n\\t', '')
-              AND (m.real_seq IS NULL OR %(seq)s::bigint IS NULL)
-              AND (%(key)s::bigint IS NULL
-                   OR NOT EXISTS (SELECT FROM message_keys k WHERE k.message = m.id AND k.account_id = %(account)s))
-            ORDER BY m.pos
-            LIMIT 1
-            """,
-            {
-                "conversation": item.conversation_id,
-                "sender": item.sender_id,
-                "at": item.sent_at,
-                "body": item.body,
-                "seq": item.real_seq,
-                "key": item.message_id,
-                "account": item.account_id,
-            },
-        )
-        return await cur.fetchone()
+from db.sightings import Known, KnownSeq, NewMessage, Stored, known_keys, known_seqs, twin
 
 
 async def insert(conn: Connection, batch: Sequence[NewMessage], positions: Sequence[int]) -> list[MessageRow]:
@@ -286,21 +135,42 @@ async def owe(conn: Connection, batch: Sequence[NewMessage], rows: Sequence[Mess
 class _Places:
     """Where each message of a batch goes: to a known row, to an earlier one of the batch, or to a new position."""
 
-    def __init__(self, by_key: dict[tuple[int, int], Known], by_seq: dict[tuple[ConversationId, int], Known]) -> None:
+    def __init__(self, by_key: dict[tuple[int, int], Known], by_seq: dict[tuple[int, ConversationId, int], KnownSeq]) -> None:
         self._by_key = by_key
         self._by_seq = by_seq
-        self._batch: dict[tuple[str, int, int], int] = {}
-        self._items: list[NewMessage] = []
-        self.fresh: list[tuple[int, NewMessage, int]] = []
+        self._keys: dict[tuple[int, int], int] = {}
+        self._seqs: dict[tuple[ConversationId, int], int] = {}
+        self.items: list[NewMessage] = []
+        self.positions: dict[int, int] = {}
         self.known: dict[int, Known] = {}
         self.first: dict[int, int] = {}
+
+    def untangle(self, item: NewMessage) -> NewMessage:
+        """Take the real_seq from a message whose place another one has: one account gives two messages two ids.
+
+        It should not happen; if it does, a message without order is better than a lost one.
+        """
+        if item.real_seq is None:
+            return item
+        stored = self._by_seq.get((item.account_id, item.conversation_id, item.real_seq))
+        if stored is not None:
+            same = stored.own_key in {None, item.message_id} or (stored.sender_id, stored.body) == (item.sender_id, item.body)
+            return item if same else replace(item, real_seq=None)
+        index = self._seqs.get((item.conversation_id, item.real_seq))
+        other = self.items[index] if index is not None else item
+        same = (
+            other.account_id != item.account_id
+            or other.message_id == item.message_id
+            or (other.sender_id, other.body) == (item.sender_id, item.body)
+        )
+        return item if same else replace(item, real_seq=None)
 
     def look_up(self, item: NewMessage) -> Known | None:
         """Find a stored message that this is. Ids are short hashes: one that contradicts the order is another message."""
         if item.real_seq is not None:
-            known = self._by_seq.get((item.conversation_id, item.real_seq))
-            if known is not None:
-                return known
+            found = self._by_seq.get((item.account_id, item.conversation_id, item.real_seq))
+            if found is not None:
+                return Known(found.id, found.conversation_id, found.pos, found.real_seq)
         known = self._by_key.get((item.account_id, item.message_id)) if item.message_id is not None else None
         if known is None or known.conversation_id != item.conversation_id:
             return None
@@ -308,38 +178,31 @@ class _Places:
 
     def earlier(self, item: NewMessage) -> int | None:
         """Find an earlier message of the batch that this is."""
-        for name in self._names(item):
-            index = self._batch.get(name)
-            if index is None:
-                continue
-            other = self._items[index].real_seq
-            if item.real_seq is None or other is None or item.real_seq == other:
-                return index
-        return None
+        if item.real_seq is not None and (index := self._seqs.get((item.conversation_id, item.real_seq))) is not None:
+            return index
+        index = self._keys.get((item.account_id, item.message_id)) if item.message_id is not None else None
+        if index is None:
+            return None
+        other = self.items[index].real_seq
+        return index if item.real_seq is None or other is None else None
 
     def put(self, item: NewMessage, known: Known | None, pos: int) -> bool:
         """Give the next message its place; True when it took the position."""
-        index = len(self._items)
-        self._items.append(item)
+        index = len(self.items)
+        self.items.append(item)
         first = self.earlier(item) if known is None else None
         if known is not None:
             self.known[index] = known
         elif first is not None:
             self.first[index] = first
         else:
-            self.fresh.append((index, item, pos))
-        for name in self._names(item):
-            self._batch.setdefault(name, index if first is None else first)
-        return known is None and first is None
-
-    @staticmethod
-    def _names(item: NewMessage) -> list[tuple[str, int, int]]:
-        names: list[tuple[str, int, int]] = []
+            self.positions[index] = pos
+        place = index if first is None else first
         if item.real_seq is not None:
-            names.append(("seq", item.conversation_id, item.real_seq))
+            self._seqs.setdefault((item.conversation_id, item.real_seq), place)
         if item.message_id is not None:
-            names.append(("key", item.account_id, item.message_id))
-        return names
+            self._keys.setdefault((item.account_id, item.message_id), place)
+        return known is None and first is None
 
 
 async def store(conn: Connection, batch: Sequence[NewMessage], last: dict[ConversationId, int]) -> list[Stored]:
@@ -348,21 +211,21 @@ async def store(conn: Connection, batch: Sequence[NewMessage], last: dict[Conver
     ``last`` holds each locked conversation's highest position and is advanced in place; the caller writes it back.
     """
     places = _Places(await known_keys(conn, batch), await known_seqs(conn, batch))
-    for item in batch:
+    for given in batch:
+        item = places.untangle(given)
         known = places.look_up(item)
         if known is None and item.second_sight:
             known = await twin(conn, item)
         if places.put(item, known, last[item.conversation_id] + 1):
             last[item.conversation_id] += 1
-    rows = await insert(conn, [item for _, item, _ in places.fresh], [pos for _, _, pos in places.fresh])
-    stored: dict[int, Stored] = {
-        index: Stored(index, row, pos, True) for (index, _, pos), row in zip(places.fresh, rows, strict=True)
-    }
+    fresh = list(places.positions)
+    rows = await insert(conn, [places.items[index] for index in fresh], list(places.positions.values()))
+    stored = {index: Stored(index, row, places.positions[index], True) for index, row in zip(fresh, rows, strict=True)}
     stored |= {index: Stored(index, known.id, known.pos, False) for index, known in places.known.items()}
     for index, first in places.first.items():
         stored[index] = Stored(index, stored[first].id, stored[first].pos, False)
     result = [stored[index] for index in range(len(batch))]
-    await _link(conn, batch, result)
+    await _link(conn, places.items, result)
     return result
 
 

@@ -178,3 +178,12 @@ async def ignored(conn: Connection, conversations: Sequence[ConversationId]) -> 
         "SELECT conversation_id, user_id FROM ignored WHERE conversation_id = ANY(%(ids)s)", {"ids": list(conversations)}
     )
     return {(ConversationId(conversation), user) for conversation, user in await cur.fetchall()}
+
+
+async def robots(conn: Connection, conversations: Sequence[ConversationId]) -> set[tuple[ConversationId, int]]:
+    """List the members that QQ's member list or an earlier message showed to be robots."""
+    cur = await conn.execute(
+        "SELECT conversation_id, user_id FROM members WHERE conversation_id = ANY(%(ids)s) AND is_robot",
+        {"ids": list(conversations)},
+    )
+    return {(ConversationId(conversation), user) for conversation, user in await cur.fetchall()}

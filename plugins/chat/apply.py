@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from db import conversations, ingest, members, outbox, owed, withdraw
-from db.ingest import NewMessage
 from db.models import Conversation, ConversationId
 from db.pool import Connection
+from db.sightings import NewMessage
 from db.withdraw import Happening
 from plugins.chat.compose import compose_poke
 from plugins.chat.effects import Effect, MayNotTalk, MayTalk, MembersStale, PokedUs

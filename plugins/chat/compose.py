@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from db.ingest import NewMessage, Quoted
 from db.models import ConversationId
+from db.sightings import NewMessage, Quoted
 from plugins.chat.commands_text import Command, read_command
 from plugins.chat.names import show_name
 from plugins.chat.records import Incoming, Poked
@@ -27,6 +27,7 @@ class Surroundings:
     own_ids: frozenset[int]
     connected: frozenset[int]
     ignored: frozenset[int]
+    robots: frozenset[int]
     names: Mapping[int, str]
     matcher: NameMatcher
     quoted: Quoted | None
@@ -48,9 +49,10 @@ def compose(record: Incoming, around: Surroundings) -> Composed:
     author = quoted.sender_id if quoted is not None else None
     rendered = render(record.parts, around.names.get, author)
     is_self = record.is_self or record.sender.user_id in around.own_ids
-    command = None if is_self or record.sender.is_robot else read_command(rendered.text)
+    is_robot = record.sender.is_robot or record.sender.user_id in around.robots
+    command = None if is_self or is_robot else read_command(rendered.text)
     call = None
-    if command is None and not is_self and not _too_old(record, around):
+    if command is None and not is_self and not is_robot and not _too_old(record, around):
         call = classify(
             record,
             own_accounts=around.connected | {record.account_id},
@@ -70,7 +72,7 @@ def compose(record: Incoming, around: Surroundings) -> Composed:
         text=rendered.text,
         body=rendered.body,
         is_self=is_self,
-        is_robot=record.sender.is_robot,
+        is_robot=is_robot,
         is_command=command is not None,
         quoted_id=quoted.id if quoted is not None else None,
         quoted_key=record.reply_key,

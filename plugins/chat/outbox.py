@@ -12,12 +12,12 @@ from datetime import datetime
 from nonebot.log import logger
 
 from agent.ports import Delivery, Draft
-from db import conversations, ingest, outbox
+from db import conversations, ingest, outbox, sightings
 from db.conversations import KnownConversation
-from db.ingest import NewMessage
 from db.models import Conversation, ConversationId, Json, JsonObject, OutboxId, TurnId
 from db.outbox import NewSend
 from db.pool import Connection, Database
+from db.sightings import NewMessage
 from plugins.chat.failures import Failure
 from plugins.chat.fields import as_int, as_object
 from plugins.chat.onebot import SEND_SECONDS, CallFailed, OneBot
@@ -160,7 +160,7 @@ class Outbox:
         names = await outbox.names(conn, address.conversation.id, [part.user_id for part in reading.parts])
         rendered = render(reading.parts, names.get)
         key = (address.account_id, reading.reply_key or 0)
-        quoted = (await ingest.quoted(conn, [key])).get(key)
+        quoted = (await sightings.quoted(conn, [key])).get(key)
         return NewMessage(
             conversation_id=address.conversation.id,
             account_id=address.account_id,

@@ -8,12 +8,12 @@ from datetime import datetime
 
 from nonebot.log import logger
 
-from db import conversations, ingest, members, outbox
+from db import conversations, ingest, members, outbox, sightings
 from db.conversations import KnownConversation
-from db.ingest import NewMessage, Quoted, Stored
 from db.members import SeenMember
 from db.models import Conversation, ConversationId, ConversationKey
 from db.pool import Connection, Database
+from db.sightings import NewMessage, Quoted, Stored
 from plugins.chat.apply import NoticeBook
 from plugins.chat.compose import Composed, Surroundings, compose, sender_name
 from plugins.chat.effects import AccountSeen, Effect, ForwardMissing, Heard, Ordered, QuoteMissing
@@ -48,18 +48,15 @@ class Writer:
     """Stores frames. One instance per process; ``write`` is called by one task at a time."""
 
     def __init__(
-        self, database: Database, settings: Settings, own: OwnAccounts, matcher: NameMatcher, clock: Callable[[], datetime]
+        self, database: Database, settings: Settings, own: OwnAccounts, names: Sequence[str], clock: Callable[[], datetime]
     ) -> None:
         self._database = database
         self._settings = settings
         self._own = own
-        self._matcher = matcher
+        self._matcher = NameMatcher(names)
+        self._own_name = names[0] if names else ""
         self._clock = clock
         self._names = MemberNames()
-
-    def use_names(self, matcher: NameMatcher) -> None:
-        """Listen to other names from now on."""
-        self._matcher = matcher
 
     async def write(self, frames: Sequence[Frame]) -> list[Effect]:
         """Store frames, all or none, and tell what that brings about."""
@@ -74,7 +71,8 @@ class Writer:
         self._names.forget()  # what a failed batch handed out was not stored
         async with self._database.transaction() as conn:
             rows = await conversations.ensure(conn, known)
-            book = _Book(conn, rows, self._settings, await members.ignored(conn, [row.id for row in rows]))
+            ids = [row.id for row in rows]
+            book = _Book(conn, rows, await members.ignored(conn, ids), await members.robots(conn, ids))
             effects: list[Effect] = []
             for run in _runs(arrivals):
                 effects += await self._run(book, run, now)
@@ -107,8 +105,10 @@ class Writer:
             live = None if item.arrival.frame.late else item.record.real_seq
             self._own.saw(item.conversation.id, item.record.account_id, live)
             self._names.learn(item.conversation.id, item.record.sender.user_id, sender_name(item.record))
-        quotes = await ingest.quoted(book.conn, _quote_keys(spoken))
-        await self._names.fetch(book.conn, _mentioned(spoken))
+        quotes = await sightings.quoted(book.conn, _quote_keys(spoken))
+        mentioned = _mentioned(spoken)
+        self._know_ourselves(mentioned)
+        await self._names.fetch(book.conn, mentioned)
         composed = [compose(item.record, self._around(book, item, quotes, now)) for item in spoken]
         effects: list[Effect] = [
             Ordered(item.conversation, item.record.account_id, item.record.sender, made.command, None)
@@ -121,6 +121,12 @@ class Writer:
         if not kept:
             return effects
         return effects + await self._store(book, kept)
+
+    def _know_ourselves(self, mentioned: Sequence[tuple[ConversationId, int]]) -> None:
+        """Own accounts read by their name, also before QQ has told it."""
+        for conversation_id, user_id in mentioned:
+            if user_id in self._own.connected and user_id not in self._names.of(conversation_id):
+                self._names.learn(conversation_id, user_id, self._own.get(user_id).nickname or self._own_name)
 
     async def _back(self, book: _Book, spoken: Sequence[Spoken]) -> None:
         """Who hears a group talk is in it, whatever was thought before."""
@@ -149,6 +155,7 @@ class Writer:
             own_ids=self._own.ids,
             connected=self._own.connected,
             ignored=book.ignored_in(item.conversation.id),
+            robots=book.robots_in(item.conversation.id),
             names=self._names.of(item.conversation.id),
             matcher=self._matcher,
             quoted=quoted,
@@ -161,14 +168,18 @@ class _Book:
     """One transaction's view: locked conversations and the positions given out in them."""
 
     def __init__(
-        self, conn: Connection, rows: Sequence[Conversation], settings: Settings, ignored: set[tuple[ConversationId, int]]
+        self,
+        conn: Connection,
+        rows: Sequence[Conversation],
+        ignored: set[tuple[ConversationId, int]],
+        robots: set[tuple[ConversationId, int]],
     ) -> None:
         self.conn = conn
-        self.settings = settings
         self.last = {row.id: row.last_pos for row in rows}
         self.moved: set[ConversationId] = set()
         self._by_key = {row.key: row for row in rows}
         self._ignored = ignored
+        self._robots = robots
 
     def conversation(self, key: ConversationKey) -> Conversation:
         """The locked row of a conversation that this batch names."""
@@ -177,6 +188,10 @@ class _Book:
     def ignored_in(self, conversation_id: ConversationId) -> frozenset[int]:
         """Whom the bot ignores there."""
         return frozenset(user for conversation, user in self._ignored if conversation == conversation_id)
+
+    def robots_in(self, conversation_id: ConversationId) -> frozenset[int]:
+        """Who is known to be a robot there."""
+        return frozenset(user for conversation, user in self._robots if conversation == conversation_id)
 
 
 def _named(arrivals: Sequence[Arrival]) -> list[KnownConversation]:

@@ -42,7 +42,6 @@ async def clean(database: Database, before: datetime, now: datetime) -> int:
     return gone
 
 
-@scheduler.scheduled_job("interval", hours=6, id="upkeep", jitter=600, max_instances=1, coalesce=True)
 async def run_upkeep() -> None:
     """Clean up, if the bot runs."""
     runtime = get_runtime()
@@ -56,3 +55,8 @@ async def run_upkeep() -> None:
         return
     if gone:
         logger.info(f"清理了 {gone} 条超过 {runtime.settings.retention_days} 天的消息")
+
+
+scheduler.add_job(  # pyright: ignore[reportUnknownMemberType] - APScheduler 3 has no types
+    run_upkeep, "interval", hours=6, id="upkeep", jitter=600, max_instances=1, coalesce=True
+)

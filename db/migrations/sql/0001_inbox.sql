@@ -54,6 +54,8 @@ CREATE TABLE members (
     UNIQUE (conversation_id, no)
 );
 
+CREATE INDEX members_robots ON members (conversation_id) WHERE is_robot;
+
 CREATE TABLE member_names (
     conversation_id bigint NOT NULL REFERENCES conversations ON DELETE CASCADE,
     user_id         bigint NOT NULL,
