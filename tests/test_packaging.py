@@ -170,7 +170,7 @@ def test_the_image_holds_every_room_and_file_it_needs() -> None:
     copied = {part for words in _dockerfile() if words[0] == "COPY" and "--from" not in words[1] for part in words[1:-1]}
     packages = tomllib.loads(_read("pyproject.toml"))["tool"]["importlinter"]["root_packages"]
     wanted = {f"{name}.py" if (ROOT / f"{name}.py").exists() else name for name in packages}
-    assert wanted | {"bot.py", "pyproject.toml", ".env.prod", "requirements.lock"} == copied
+    assert wanted | {"bot.py", "settings.py", "pyproject.toml", ".env.prod", "requirements.lock"} == copied
     for name in copied:
         assert (ROOT / name).exists(), name
 
