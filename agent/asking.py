@@ -59,22 +59,23 @@ class Asker:
         self._context = context
         self._role: ModelRole = models.route(routing_text(snapshot))
         self._rung = 0
+        self._calls = 0
         self._prompt: Prompt | None = None
         self.progress = Progress()
 
-    async def ask(self, exchange: Sequence[BaseMessage], *, call_no: int, ledger: Ledger, recorder: TurnRecorder) -> AIMessage:
+    async def ask(self, exchange: Sequence[BaseMessage], *, ledger: Ledger, recorder: TurnRecorder) -> AIMessage:
         """Make one model call. Raises ModelError, ContextTooLong when the shorter try was too long as well."""
         said = exchange_text(exchange)
         prompt = self._fit(FIRST_SHARE, said, len(exchange))
         try:
-            return await self._call(prompt, exchange, call_no, ledger, recorder)
+            return await self._call(prompt, exchange, ledger, recorder)
         except ContextTooLong:
             self._rung = prompt.rung + 1
             self._prompt = None
             shorter = self._fit(SECOND_SHARE, said, len(exchange))
             if shorter.rung == prompt.rung:
                 raise
-            return await self._call(shorter, exchange, call_no, ledger, recorder)
+            return await self._call(shorter, exchange, ledger, recorder)
 
     def _fit(self, share: float, said: str, messages: int) -> Prompt:
         fixed = estimate(self._toolbox.declared_text) + estimate(said) + MESSAGE_TOKENS * messages + ANSWER_TOKENS
@@ -83,10 +84,9 @@ class Asker:
             self._prompt = assemble(self._snapshot, limit, from_rung=self._rung)
         return self._prompt
 
-    async def _call(
-        self, prompt: Prompt, exchange: Sequence[BaseMessage], call_no: int, ledger: Ledger, recorder: TurnRecorder
-    ) -> AIMessage:
-        recorder.blocks(turn_blocks(prompt, call_no, tools=self._toolbox.declared_text, exchange=exchange_text(exchange)))
+    async def _call(self, prompt: Prompt, exchange: Sequence[BaseMessage], ledger: Ledger, recorder: TurnRecorder) -> AIMessage:
+        self._calls += 1
+        recorder.blocks(turn_blocks(prompt, self._calls, tools=self._toolbox.declared_text, exchange=exchange_text(exchange)))
         ledger.shown |= prompt.shown
         ledger.oldest = prompt.oldest
         with recorder.step("model", self._role) as step:

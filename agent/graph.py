@@ -47,7 +47,7 @@ async def ask_model(state: TurnState, runtime: Runtime[TurnContext]) -> Update:
     """Call the model once; prose decides the outcome unless it may still be corrected."""
     context = runtime.context
     number = state["model_calls"] + 1
-    reply = await context.asker.ask(state["exchange"], call_no=number, ledger=context.tools.ledger, recorder=context.recorder)
+    reply = await context.asker.ask(state["exchange"], ledger=context.tools.ledger, recorder=context.recorder)
     message, calls = read_calls(reply, state["tool_calls"])
     update: dict[str, object] = {
         "exchange": [message],
