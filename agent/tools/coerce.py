@@ -40,7 +40,7 @@ def parse_arguments(raw: str) -> Json:
     for candidate in candidates:
         try:
             return cast(Json, json.loads(candidate, strict=False))
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             continue
     try:
         value = cast(object, ast.literal_eval(text))
@@ -128,7 +128,7 @@ def _shape(value: Json, annotation: object) -> Json:
         if text.startswith("["):
             try:
                 parsed = cast(Json, json.loads(text))
-            except (json.JSONDecodeError, RecursionError):
+            except (ValueError, RecursionError):
                 parsed = text
             value = parsed
         elif not text:

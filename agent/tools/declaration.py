@@ -20,7 +20,7 @@ Outcome = Literal["spoke", "quiet", "no_tool_call", "step_limit", "time_limit", 
 MAX_SPOKEN = 3
 MAX_ACTS = 3
 """Nudges, reactions and withdrawals in one turn."""
-_LABEL = re.compile(r"\s*#?\s*(\d{1,18})\b")
+_LABEL = re.compile(r"\s*#?\s*(\d{1,18})(?!\d)")
 
 
 class CannotSpeak(Exception):

@@ -72,7 +72,7 @@ def test_raw_line_breaks_in_a_text_are_kept() -> None:
     assert parse_arguments('{"content": "一\n二"}') == {"content": "一\n二"}
 
 
-@pytest.mark.parametrize("raw", ['{"content": "说到一', '{"content": ', "content=好", "{" * 5000])
+@pytest.mark.parametrize("raw", ['{"content": "说到一', '{"content": ', "content=好", "{" * 5000, '{"n": ' + "9" * 5000 + "}"])
 def test_half_a_message_is_never_read(raw: str) -> None:
     with pytest.raises(ArgumentsBroken):
         parse_arguments(raw)
@@ -105,7 +105,9 @@ def test_the_same_words_are_the_same_call_whatever_comes_after() -> None:
     assert (first.ending, second.ending) == (None, "spoke")
 
 
-@pytest.mark.parametrize(("given_label", "read"), [("#12", 12), ("12", 12), (12, 12), ("#12 小明", 12), ("", None), (0, None)])
+@pytest.mark.parametrize(
+    ("given_label", "read"), [("#12", 12), ("12", 12), (12, 12), ("#12 小明", 12), ("#12小明", 12), ("", None), (0, None)]
+)
 def test_labels_are_read(given_label: Json, read: int | None) -> None:
     assert SPEAK.prepare({"content": "好", "reply_to": given_label}).arguments["reply_to"] == read
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -47,6 +48,17 @@ async def test_broken_json_is_mended_or_answered(world: World) -> None:
     assert not echoed.invalid_tool_calls
     assert echoed.tool_calls[0]["id"] == "bad1"
     assert "JSON" in models.requests[1][-1].text
+
+
+async def test_half_an_emoji_does_not_make_the_turn_unsendable(world: World) -> None:
+    await world.say("在吗", owed=True)
+    wrapped = call("getMemberInfo", arguments='{"member": "小明\\ud83d"}')
+    odd = calls(wrapped, call("getMemberInfo", member="小明\ud83d"), call("speak", content="嗨\ud83d", then="continue"))
+    models = ScriptedModels(odd, quiet())
+    await world.agent(models).run(await world.request())
+    assert world.qq.sent == [Draft("嗨?")]
+    sent_back = [message.model_dump(mode="python") for message in models.requests[1]]
+    json.dumps(sent_back, ensure_ascii=False, default=str).encode("utf-8")
 
 
 async def test_wrong_arguments_are_explained_in_chinese(world: World) -> None:
