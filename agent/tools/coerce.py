@@ -64,8 +64,18 @@ def coerce_arguments(raw: Json, model: type[BaseModel]) -> dict[str, Json]:
         name = fields.get(_plain(str(key)))
         if name is None or _is_null(value):
             continue
-        mended[name] = _shape(value, model.model_fields[name].annotation)
+        mended[name] = scrubbed(_shape(value, model.model_fields[name].annotation))
     return mended
+
+
+def encodable(text: str) -> str:
+    """Replace lone surrogates: half an emoji could neither be stored nor sent."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def scrubbed(value: Json) -> Json:
+    """Replace lone surrogates in all texts of a value."""
+    return cast(Json, json.loads(encodable(json.dumps(value, ensure_ascii=False))))
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> str:

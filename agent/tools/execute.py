@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 
 from agent.ports import PlatformError
 from agent.recorder import Step, TurnRecorder
-from agent.tools.coerce import ArgumentsBroken, parse_arguments
+from agent.tools.coerce import ArgumentsBroken, encodable, parse_arguments, scrubbed
 from agent.tools.declaration import MAX_ACTS, AnyTool, CannotSpeak, Outcome, Prepared, ToolContext, ToolResult
 from agent.tools.registry import Toolbox
 from db.models import Json
@@ -60,7 +59,7 @@ def read_calls(message: AIMessage, used: int) -> tuple[AIMessage, list[Call]]:
     for given, name, raw in found:
         identity = given if given and given not in taken else f"call_{used + len(calls) + 1}"
         taken.add(identity)
-        calls.append(_readable(identity, _encodable(name), raw))
+        calls.append(_readable(identity, encodable(name), raw))
     echoed = [
         ToolCall(
             name=_NAME.sub("_", call.name)[:64] or "unknown",
@@ -69,24 +68,15 @@ def read_calls(message: AIMessage, used: int) -> tuple[AIMessage, list[Call]]:
         )
         for call in calls
     ]
-    said = _encodable(message.text)
+    said = encodable(message.text)
     return message.model_copy(update={"content": said, "tool_calls": echoed, "invalid_tool_calls": []}), calls
-
-
-def _encodable(text: str) -> str:
-    """Replace lone surrogates: half an emoji would make the next request unsendable."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _scrub(raw: Json) -> Json:
-    return cast(Json, json.loads(_encodable(json.dumps(raw, ensure_ascii=False))))
 
 
 def _readable(identity: str, name: str, raw: Json) -> Call:
     if not isinstance(raw, str):
-        return Call(identity, name, _scrub(raw))
+        return Call(identity, name, scrubbed(raw))
     try:
-        return Call(identity, name, _scrub(parse_arguments(raw)))
+        return Call(identity, name, scrubbed(parse_arguments(raw)))
     except ArgumentsBroken as error:
         return Call(identity, name, raw, broken=str(error))
 
@@ -102,9 +92,7 @@ async def run_calls(ctx: ToolContext, toolbox: Toolbox, recorder: TurnRecorder, 
             else:
                 result = await _run_call(ctx, toolbox, call, step)
             step.result, step.ok = result.text, result.ok
-        messages.append(
-            ToolMessage(content=_encodable(result.text[:RESULT_CHARS]), tool_call_id=call.id, name=call.name or "unknown")
-        )
+        messages.append(ToolMessage(content=result.text[:RESULT_CHARS], tool_call_id=call.id, name=call.name or "unknown"))
         ends = result.ends if result.ends == "spoke" else ends or result.ends
         if result.at_once:
             break

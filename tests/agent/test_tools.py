@@ -52,11 +52,11 @@ async def test_broken_json_is_mended_or_answered(world: World) -> None:
 
 async def test_half_an_emoji_does_not_make_the_turn_unsendable(world: World) -> None:
     await world.say("在吗", owed=True)
-    wrapped = call("getMemberInfo", arguments='{"member": "小明\\ud83d"}')
+    wrapped = call("speak", arguments='{"content": "嗨呀\\ud83d", "mentions": "小明\\ud83d", "then": "continue"}')
     odd = calls(wrapped, call("getMemberInfo", member="小明\ud83d"), call("speak", content="嗨\ud83d", then="continue"))
     models = ScriptedModels(odd, quiet())
     await world.agent(models).run(await world.request())
-    assert world.qq.sent == [Draft("嗨?")]
+    assert world.qq.sent == [Draft("嗨呀?"), Draft("嗨?")]
     sent_back = [message.model_dump(mode="python") for message in models.requests[1]]
     json.dumps(sent_back, ensure_ascii=False, default=str).encode("utf-8")
 
