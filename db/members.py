@@ -159,9 +159,9 @@ async def mark_absent(conn: Connection, conversation_id: ConversationId, present
 
 async def change(
     conn: Connection, conversation_id: ConversationId, user_id: int, *, card: str | None, role: Role | None, title: str | None
-) -> None:
-    """Set what a notice says about a member; None leaves a field alone."""
-    await conn.execute(
+) -> bool:
+    """Set what a notice says about a member; None leaves a field alone. False: the member is not known."""
+    cur = await conn.execute(
         """
         UPDATE members
         SET card = coalesce(%(card)s, card), role = coalesce(%(role)s, role), title = coalesce(%(title)s, title),
@@ -170,6 +170,7 @@ async def change(
         """,
         {"conversation": conversation_id, "user": user_id, "card": card, "role": role, "title": title},
     )
+    return cur.rowcount > 0
 
 
 async def ignored(conn: Connection, conversations: Sequence[ConversationId]) -> set[tuple[ConversationId, int]]:

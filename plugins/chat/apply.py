@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from db import conversations, ingest, members, outbox, owed, withdraw
+from db.members import SeenMember
 from db.models import Conversation, ConversationId
 from db.pool import Connection
 from db.sightings import NewMessage
@@ -47,11 +48,12 @@ class Applied:
 class NoticeBook:
     """Applies notices inside the writer's transaction."""
 
-    def __init__(self, conn: Connection, settings: Settings, names: MemberNames, own: OwnAccounts) -> None:
+    def __init__(self, conn: Connection, settings: Settings, names: MemberNames, own: OwnAccounts, own_name: str) -> None:
         self._conn = conn
         self._settings = settings
         self._names = names
         self._own = own
+        self._own_name = own_name
 
     async def apply(self, notice: Notice, where: Conversation, last: dict[ConversationId, int]) -> Applied:
         """Apply one notice. ``last`` is advanced where it stores a row."""
@@ -141,21 +143,35 @@ class NoticeBook:
     async def _member(self, notice: MemberChanged, where: Conversation) -> None:
         # QQ reports an emptied card by mistake after some forwards: the next message tells the truth.
         card = notice.card or None
-        await members.change(self._conn, where.id, notice.user_id, card=card, role=notice.role, title=notice.title)
+        seen = SeenMember(
+            conversation_id=where.id,
+            user_id=notice.user_id,
+            name=show_name(card, "", notice.user_id) if card else "",
+            nickname="",
+            card=card or "",
+            role=notice.role or "unknown",
+            title=notice.title or "",
+            is_robot=False,
+            seen_at=notice.at,
+            spoke=False,
+        )
+        known = await members.change(self._conn, where.id, notice.user_id, card=card, role=notice.role, title=notice.title)
+        if not known:
+            await members.save(self._conn, [seen])
         if card is not None:
-            self._names.learn(where.id, notice.user_id, show_name(card, "", notice.user_id))
+            self._names.learn(where.id, notice.user_id, seen.name)
 
     async def _poked(self, notice: Poked, where: Conversation, last: dict[ConversationId, int], done: Applied) -> None:
         if notice.target_id <= 0:
             return
         wanted = [(where.id, notice.user_id), (where.id, notice.target_id)]
-        await self._names.fetch(self._conn, wanted)
+        await self._names.fetch(self._conn, wanted, self._own.names(self._own_name))
         await self._put(compose_poke(notice, where.id, self._names.of(where.id)), last, done)
         if notice.target_id in self._own.ids | {notice.account_id} and notice.user_id not in self._own.ids:
             done.effects.append(PokedUs(where, notice.account_id, notice.user_id, last[where.id]))
 
     async def _uploaded(self, notice: Uploaded, where: Conversation, last: dict[ConversationId, int], done: Applied) -> None:
-        await self._names.fetch(self._conn, [(where.id, notice.user_id)])
+        await self._names.fetch(self._conn, [(where.id, notice.user_id)], self._own.names(self._own_name))
         name = self._names.of(where.id).get(notice.user_id) or show_name("", "", notice.user_id)
         message = NewMessage(
             conversation_id=where.id,

@@ -92,8 +92,12 @@ class Dispatch:
             case ForwardMissing():
                 self._jobs.start("补取合并转发", self._workers.enrich.forward(effect))
             case MembersStale():
-                refresh = self._workers.refresh.members(effect.account_id, effect.conversation, soon=True)
-                self._jobs.start("刷新成员列表", refresh)
+                refresh, where = self._workers.refresh, effect.conversation
+                self._jobs.start_after(
+                    refresh.rest(where.id),
+                    f"刷新群 {where.target_id} 的成员列表",
+                    lambda: refresh.members(effect.account_id, where, stale=True),
+                )
 
     def joined(self, account_id: int) -> None:
         """An account's socket opened."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 
 from nonebot.log import logger
 
@@ -18,6 +18,7 @@ class Jobs:
         self._places = asyncio.Semaphore(at_once)
         self._waiting = waiting
         self._tasks: set[asyncio.Task[None]] = set()
+        self._later: dict[str, asyncio.TimerHandle] = {}
 
     def start(self, what: str, work: Coroutine[object, object, object]) -> None:
         """Start a job; ``what`` is for the log. Too many waiting: it is dropped, with a log line."""
@@ -29,8 +30,22 @@ class Jobs:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def start_after(self, seconds: float, what: str, work: Callable[[], Coroutine[object, object, object]]) -> None:
+        """Start a job later, once; a second request for the same ``what`` meanwhile is the same request."""
+        if what in self._later:
+            return
+
+        def due() -> None:
+            del self._later[what]
+            self.start(what, work())
+
+        self._later[what] = asyncio.get_running_loop().call_later(seconds, due)
+
     async def close(self) -> None:
-        """Cancel what still runs."""
+        """Cancel what still runs or waits."""
+        for timer in self._later.values():
+            timer.cancel()
+        self._later.clear()
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -38,8 +38,11 @@ class MemberNames:
         if len(table) > MEMBERS:
             table.popitem(last=False)
 
-    async def fetch(self, conn: Connection, wanted: Sequence[tuple[ConversationId, int]]) -> None:
-        """Read the names that are not remembered."""
+    async def fetch(self, conn: Connection, wanted: Sequence[tuple[ConversationId, int]], own: Mapping[int, str]) -> None:
+        """Read the names that are not remembered. ``own``: what our accounts are called, also where nobody told."""
+        for conversation_id, user_id in wanted:
+            if user_id in own and user_id not in self._table(conversation_id):
+                self.learn(conversation_id, user_id, own[user_id])
         missing = [item for item in dict.fromkeys(wanted) if item[1] not in self._table(item[0])]
         for member in await members.some(conn, missing):
             name = show_name(member.card, member.nickname, member.user_id)

@@ -48,6 +48,10 @@ class OwnAccounts:
         """The accounts with an open socket."""
         return frozenset(state.account_id for state in self._states.values() if state.connected)
 
+    def names(self, fallback: str) -> dict[int, str]:
+        """What the connected accounts are called; ``fallback`` before QQ has told."""
+        return {account: self._states[account].nickname or fallback for account in self.connected}
+
     def joined(self, account_id: int) -> AccountState:
         """An account's socket opened: what it hears from now on is live."""
         state = self.get(account_id)

@@ -59,11 +59,16 @@ class Refresh:
         async with self._database.transaction() as conn:
             return await conversations.ensure(conn, known)
 
-    async def members(self, account_id: int, where: Conversation, *, soon: bool = False) -> None:
-        """Read a group's member list, unless it was read lately."""
+    def rest(self, conversation_id: ConversationId) -> float:
+        """Seconds until a member list may be read again; 0: now."""
+        last = self._done.get(conversation_id)
+        return 0.0 if last is None else max(0.0, (last + MEMBERS_SOON - self._clock()).total_seconds())
+
+    async def members(self, account_id: int, where: Conversation, *, stale: bool = False) -> None:
+        """Read a group's member list, unless it was read lately. ``stale``: something changed since."""
         now = self._clock()
         last = self._done.get(where.id)
-        if where.kind != "group" or (last is not None and now - last < (MEMBERS_SOON if soon else MEMBERS_EVERY)):
+        if where.kind != "group" or (last is not None and now - last < (MEMBERS_SOON if stale else MEMBERS_EVERY)):
             return
         self._done[where.id] = now
         try:

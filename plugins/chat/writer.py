@@ -89,7 +89,7 @@ class Writer:
             return [_account_seen(first)]
         if isinstance(first, Skipped):
             return []
-        notices = NoticeBook(book.conn, self._settings, self._names, self._own)
+        notices = NoticeBook(book.conn, self._settings, self._names, self._own, self._own_name)
         done = await notices.apply(first, book.conversation(first.conversation), book.last)
         book.moved.update(done.moved)
         return done.effects
@@ -106,9 +106,7 @@ class Writer:
             self._own.saw(item.conversation.id, item.record.account_id, live)
             self._names.learn(item.conversation.id, item.record.sender.user_id, sender_name(item.record))
         quotes = await sightings.quoted(book.conn, _quote_keys(spoken))
-        mentioned = _mentioned(spoken)
-        self._know_ourselves(mentioned)
-        await self._names.fetch(book.conn, mentioned)
+        await self._names.fetch(book.conn, _mentioned(spoken), self._own.names(self._own_name))
         composed = [compose(item.record, self._around(book, item, quotes, now)) for item in spoken]
         effects: list[Effect] = [
             Ordered(item.conversation, item.record.account_id, item.record.sender, made.command, None)
@@ -121,12 +119,6 @@ class Writer:
         if not kept:
             return effects
         return effects + await self._store(book, kept)
-
-    def _know_ourselves(self, mentioned: Sequence[tuple[ConversationId, int]]) -> None:
-        """Own accounts read by their name, also before QQ has told it."""
-        for conversation_id, user_id in mentioned:
-            if user_id in self._own.connected and user_id not in self._names.of(conversation_id):
-                self._names.learn(conversation_id, user_id, self._own.get(user_id).nickname or self._own_name)
 
     async def _back(self, book: _Book, spoken: Sequence[Spoken]) -> None:
         """Who hears a group talk is in it, whatever was thought before."""
