@@ -17,7 +17,7 @@ from plugins.napcat import MAX_FRAME_BYTES, NapCatAdapter
 from plugins.runtime import configure, startup_failure
 from settings import Settings, SettingsError, load_settings, read_environment
 
-PLUGINS = ("plugins.chat.chat", "plugins.admin.plugin", "plugins.schedule.schedule")
+PLUGINS = ("plugins.chat.chat", "plugins.admin.admin", "plugins.schedule.schedule")
 # psycopg's async connections do not work on Windows' default loop.
 LOOP = "asyncio:SelectorEventLoop" if sys.platform == "win32" else "auto"
 GRACE_SECONDS = 10
