@@ -14,10 +14,10 @@ BOT = 5000000001
 FIRST_PERSON = 5000000100
 FIRST_GROUP = 5700000001
 PEOPLE = 30
-_NAMES = (
+_NAMES = words.among(
     "小明 阿伟 老王 小红 糖糖 石榴 北北 大树 鱼丸 橘子 阿杰 南瓜 小雨 木头 老陈 团子 七七 阿宁 三木 麦子 "
     "小鹿 白茶 阿福 青椒 二毛 晚风 豆包 小舟 阿土 山雀"
-).split()
+)
 _CARDS = ("", "", "", "·今天早睡", "(出差中)", "|摸鱼", "不加班", "·减肥第3天")
 # Odd, so that the product runs through all 31-bit numbers without repeating: ids look as hashed as QQ's.
 _SCATTER = 2654435761
