@@ -169,12 +169,13 @@ async def rename(conn: Connection, conversation_id: ConversationId, name: str) -
     )
 
 
-async def set_diced(conn: Connection, conversation_id: ConversationId, pos: int) -> None:
-    """Remember that the dice were rolled for the unread messages up to this position."""
-    await conn.execute(
-        "UPDATE conversations SET diced_pos = greatest(diced_pos, %(pos)s) WHERE id = %(id)s",
-        {"id": conversation_id, "pos": pos},
+async def claim_dice(conn: Connection, conversation_id: ConversationId, pos: int) -> bool:
+    """Claim the roll for the unread messages up to this position; False when it was claimed before."""
+    cur = await conn.execute(
+        "UPDATE conversations SET diced_pos = %(pos)s WHERE id = %(id)s AND diced_pos < %(pos)s",
+        {"pos": pos, "id": conversation_id},
     )
+    return cur.rowcount > 0
 
 
 async def waiting(conn: Connection, now: datetime) -> list[ConversationId]:

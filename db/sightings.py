@@ -152,16 +152,16 @@ async def known_seqs(conn: Connection, batch: Sequence[NewMessage]) -> dict[tupl
 async def twin(conn: Connection, item: NewMessage) -> Known | None:
     """Find the stored message that this is another sight of: a send result has no real_seq, an upload notice no id at all.
 
-    Same sender and same words within two minutes, and the two do not contradict each other in real_seq or in this
-    account's id.
+    Same sender and same words within two minutes (a nudge: two seconds), and the two do not contradict each other in
+    real_seq or in this account's id.
     """
     async with conn.cursor(row_factory=class_row(Known)) as cur:
         await cur.execute(
             """
             SELECT m.id, m.conversation_id, m.pos, m.real_seq
             FROM messages m
-            WHERE m.conversation_id = %(conversation)s AND m.sender_id = %(sender)s AND m.kind = 'message'
-              AND m.sent_at BETWEEN %(at)s - interval '2 minutes' AND %(at)s + interval '2 minutes'
+            WHERE m.conversation_id = %(conversation)s AND m.sender_id = %(sender)s AND m.kind = %(kind)s
+              AND m.sent_at BETWEEN %(at)s - %(window)s * interval '1 second' AND %(at)s + %(window)s * interval '1 second'
               AND translate(m.body, E' \\n\\t', '') = translate(%(body)s, E' \\n\\t', '')
               AND (m.real_seq IS NULL OR %(seq)s::bigint IS NULL)
               AND (%(key)s::bigint IS NULL
@@ -172,6 +172,8 @@ async def twin(conn: Connection, item: NewMessage) -> Known | None:
             {
                 "conversation": item.conversation_id,
                 "sender": item.sender_id,
+                "kind": item.kind,
+                "window": 120 if item.kind == "message" else 2,
                 "at": item.sent_at,
                 "body": item.body,
                 "seq": item.real_seq,

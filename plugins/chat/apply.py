@@ -167,7 +167,7 @@ class NoticeBook:
         wanted = [(where.id, notice.user_id), (where.id, notice.target_id)]
         await self._names.fetch(self._conn, wanted, self._own.names(self._own_name))
         await self._put(compose_poke(notice, where.id, self._names.of(where.id)), last, done)
-        if notice.target_id in self._own.ids | {notice.account_id} and notice.user_id not in self._own.ids:
+        if notice.target_id == notice.account_id and notice.user_id not in self._own.ids:
             done.effects.append(PokedUs(where, notice.account_id, notice.user_id, last[where.id]))
 
     async def _uploaded(self, notice: Uploaded, where: Conversation, last: dict[ConversationId, int], done: Applied) -> None:

@@ -129,4 +129,5 @@ def compose_poke(record: Poked, conversation_id: ConversationId, names: Mapping[
         text="",
         body=poke_line(record, names),
         kind="poke",
+        second_sight=True,
     )

@@ -144,7 +144,14 @@ class Dispatch:
     async def _save(self, account_id: int) -> None:
         state = self._own.get(account_id)
         async with self._database.connection() as conn:
-            await accounts.save(conn, account_id, connected=state.connected, online=state.online, note=state.note)
+            await accounts.save(
+                conn,
+                account_id,
+                connected=state.connected,
+                online=state.online,
+                note=state.note,
+                worker=self._own.worker,
+            )
 
     async def _catch_up(self, account_id: int) -> None:
         """Learn who the account is and where, fill gaps, and look at what is owed."""

@@ -29,9 +29,10 @@ class AccountState:
 class OwnAccounts:
     """What this process knows about own accounts. Rebuilt from connections and rows after a restart."""
 
-    def __init__(self) -> None:
+    def __init__(self, worker: str = "") -> None:
+        self.worker = worker
         self._states: dict[int, AccountState] = {}
-        self._places: OrderedDict[ConversationId, int] = OrderedDict()
+        self._places: OrderedDict[ConversationId, list[int]] = OrderedDict()
         self._first_seqs: dict[int, dict[ConversationId, int]] = {}
 
     def get(self, account_id: int) -> AccountState:
@@ -61,20 +62,28 @@ class OwnAccounts:
 
     def saw(self, conversation_id: ConversationId, account_id: int, live_seq: int | None) -> None:
         """Remember which account hears a conversation, and the first real_seq it heard live."""
-        self._places[conversation_id] = account_id
+        hearers = self._places.setdefault(conversation_id, [])
+        if not hearers or hearers[-1] != account_id:
+            if account_id in hearers:
+                hearers.remove(account_id)
+            hearers.append(account_id)
         self._places.move_to_end(conversation_id)
         if len(self._places) > _PLACES:
             self._places.popitem(last=False)
         if live_seq is not None:
             self._first_seqs.setdefault(account_id, {}).setdefault(conversation_id, live_seq)
 
+    def places(self) -> list[tuple[ConversationId, int]]:
+        """Which usable account hears which conversation, the longest silent first."""
+        found = ((conversation_id, self.speaker(conversation_id, None)) for conversation_id in self._places)
+        return [(conversation_id, account_id) for conversation_id, account_id in found if account_id is not None]
+
     def first_live(self, conversation_id: ConversationId, account_id: int) -> int | None:
         """The first real_seq that an account heard in a conversation since it connected."""
         return self._first_seqs.get(account_id, {}).get(conversation_id)
 
     def speaker(self, conversation_id: ConversationId, wanted: int | None) -> int | None:
-        """Choose the account that may speak in a conversation: the one called, else the one that hears it."""
-        for candidate in (wanted, self._places.get(conversation_id)):
-            if candidate is not None and candidate in self._states and self._states[candidate].usable:
-                return candidate
-        return None
+        """Choose the account that may speak in a conversation: the one called, else the last one that heard it."""
+        candidates = [] if wanted is None else [wanted]
+        candidates += reversed(self._places.get(conversation_id, []))
+        return next((account for account in candidates if account in self._states and self._states[account].usable), None)

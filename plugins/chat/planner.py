@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from db import conversations, members, owed
+from db import accounts, conversations, members, owed
 from db.models import CallKind, Conversation, ConversationId, OwedCall, Role, Trigger
 from db.pool import Connection, Database
 from plugins.chat.own import OwnAccounts
 from plugins.chat.rules import ambient_chance, daily_calls, is_enabled, is_muted, is_quiet, talk_frequency
 from settings import Settings
 
+ALIVE_SECONDS = 45.0
 _RANK: dict[CallKind, int] = {"mention": 0, "reply": 1, "name": 2}
 
 
@@ -72,7 +73,10 @@ class Planner:
     ) -> Plan | NoTurn:
         if conversation.left_at is not None:
             return NoTurn("已不在群里", blocked=bool(calls))
-        account_id = self._own.speaker(conversation.id, calls[-1].account_id if calls else None)
+        called = calls[-1].account_id if calls else None
+        if called is not None and await self._elsewhere(conn, called):
+            return NoTurn("由连着那个账号的进程来回应")
+        account_id = self._own.speaker(conversation.id, called)
         if account_id is None:
             return NoTurn("账号不在线", blocked=bool(calls))
         role = await members.role_of(conn, conversation.id, account_id)
@@ -86,19 +90,25 @@ class Planner:
             return Plan(conversation, account_id, "ambient", role)
         return NoTurn("不插话")
 
+    async def _elsewhere(self, conn: Connection, account_id: int) -> bool:
+        """A call belongs to the process that holds the called account's socket, while that process lives."""
+        if self._own.get(account_id).usable:
+            return False
+        within = max(ALIVE_SECONDS, 3 * self._settings.scan_seconds)
+        return await accounts.elsewhere(conn, account_id, worker=self._own.worker, within=within)
+
     async def owes(self, conversation_id: ConversationId) -> bool:
         """Tell whether a call is due in a conversation."""
         async with self._database.connection() as conn:
             return bool(await owed.due(conn, conversation_id, self._clock()))
 
     async def _joins_in(self, conn: Connection, conversation: Conversation, now: datetime) -> bool:
+        unread = await conversations.unread(conn, conversation)
+        mine = await conversations.claim_dice(conn, conversation.id, conversation.last_pos)
         frequency = talk_frequency(conversation, self._settings)
         if frequency <= 0 or conversation.kind == "private" or is_quiet(conversation, self._settings, now):
-            await conversations.set_diced(conn, conversation.id, conversation.last_pos)
             return False
-        unread = await conversations.unread(conn, conversation)
-        await conversations.set_diced(conn, conversation.id, conversation.last_pos)
-        if unread.people == 0:
+        if not mine or unread.people == 0:
             return False
         return self._dice() < ambient_chance(frequency, unread.own_recent, unread.recent)
 

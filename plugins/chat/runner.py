@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import platform
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-import psutil
 from nonebot.log import logger
 
 from agent.ports import Platform, TurnFailed, TurnRequest, TurnResult
@@ -20,6 +17,7 @@ from db.pool import Connection, Database, DatabaseUnavailable
 from db.turns import End
 from plugins.chat.lanes import Afterwards
 from plugins.chat.planner import Plan
+from plugins.chat.workers import is_dead
 from settings import Settings
 
 LEASE_SECONDS = 30.0
@@ -38,24 +36,6 @@ class TurnAgent(Protocol):
         ...
 
 
-def worker_name() -> str:
-    """Name this process so that others can tell whether it still lives: host, pid, time of birth."""
-    return f"{platform.node()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
-
-
-def is_dead(worker: str) -> bool:
-    """Tell whether a worker is a process of this host that is gone. Of other hosts nothing is known."""
-    parts = worker.rsplit(":", 2)
-    if len(parts) != 3 or parts[0] != platform.node() or not parts[1].isdecimal():
-        return False
-    try:
-        return abs(psutil.Process(int(parts[1])).create_time() - float(parts[2])) > 1.0
-    except (psutil.NoSuchProcess, ValueError):
-        return True
-    except psutil.AccessDenied:
-        return False
-
-
 @dataclass(frozen=True, slots=True)
 class Doors:
     """What a turn needs that only the plugin has."""
@@ -68,12 +48,12 @@ class Doors:
 class Runner:
     """Runs planned turns. The agent decides; this writes the row."""
 
-    def __init__(self, database: Database, settings: Settings, agent: TurnAgent, doors: Doors) -> None:
+    def __init__(self, database: Database, settings: Settings, agent: TurnAgent, doors: Doors, worker: str) -> None:
         self._database = database
         self._settings = settings
         self._agent = agent
         self._doors = doors
-        self.worker = worker_name()
+        self.worker = worker
 
     async def run(self, plan: Plan, started: asyncio.Future[TurnId]) -> Afterwards:
         """Run a planned turn to its end."""

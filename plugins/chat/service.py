@@ -33,7 +33,9 @@ from plugins.chat.own import OwnAccounts
 from plugins.chat.planner import Plan, Planner
 from plugins.chat.platform import ConversationPlatform
 from plugins.chat.refresh import Refresh
+from plugins.chat.rules import is_enabled
 from plugins.chat.runner import Doors, Runner
+from plugins.chat.workers import is_dead, worker_name
 from plugins.chat.writer import Writer
 from settings import Settings
 
@@ -63,11 +65,12 @@ class Chat:
     def __init__(self, ground: Ground) -> None:
         settings, database, clock = ground.settings, ground.database, ground.clock
         self._ground = ground
-        self.own = OwnAccounts()
+        self.own = OwnAccounts(worker_name())
         self._jobs = Jobs()
+        self._refresh = Refresh(ground.onebot, database, clock)
         self.outbox = Outbox(database, ground.onebot, self.own, clock, settings.typing_chars_per_second)
         agent = Agent(database, ground.models, settings, ground.personas, clock=clock)
-        self.runner = Runner(database, settings, agent, Doors(self._platform, self._persona, clock))
+        self.runner = Runner(database, settings, agent, Doors(self._platform, self._persona, clock), self.own.worker)
         planner = Planner(database, settings, self.own, ground.usage.spent_today, clock)
         self.lanes = Lanes(
             planner,
@@ -94,7 +97,7 @@ class Chat:
         )
         return Workers(
             backfill=Backfill(ground.onebot, ground.database, self.own, self._late),
-            refresh=Refresh(ground.onebot, ground.database, ground.clock),
+            refresh=self._refresh,
             enrich=Enrich(ground.onebot, ground.database, self.own, self._quote_called),
             commands=Commands(ground.database, ground.settings, levers),
             outbox=self.outbox,
@@ -103,10 +106,10 @@ class Chat:
     async def start(self) -> None:
         """Take up what an earlier process left, and begin to store and look."""
         async with self._ground.database.connection() as conn:
-            for account in await accounts.everyone(conn):
-                state = self.own.get(account.account_id)
-                state.nickname = account.nickname
-            await accounts.all_gone(conn)
+            known = await accounts.everyone(conn)
+            await accounts.gone(conn, [item.worker for item in known if is_dead(item.worker)])
+        for account in known:
+            self.own.get(account.account_id).nickname = account.nickname
         await self.runner.recover()
         self._tasks = [
             asyncio.create_task(self.inbox.run(), name="inbox"),
@@ -121,6 +124,11 @@ class Chat:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10)
+        try:
+            async with self._ground.database.connection() as conn:
+                await accounts.gone(conn, [self.own.worker])
+        except DatabaseUnavailable as error:
+            logger.debug(f"退出时没能记下账号断开：{error}")
 
     def heard(self, account_id: int, payload: JsonObject, raw: str) -> None:
         """Take one event frame from the socket."""
@@ -145,6 +153,14 @@ class Chat:
     async def changed(self, conversation_id: ConversationId) -> None:
         """A conversation's settings changed: it may talk now."""
         self.lanes.look(conversation_id)
+
+    async def refresh_members(self) -> None:
+        """Read the member lists that were not read for hours, one after the other."""
+        for conversation_id, account_id in self.own.places():
+            async with self._ground.database.connection() as conn:
+                where = await conversations.get(conn, conversation_id)
+            if where is not None and is_enabled(where, self._ground.settings):
+                await self._refresh.members(account_id, where)
 
     async def _stop(self, where: Conversation) -> bool:
         return await self.lanes.interrupt(conversation_id=where.id)
@@ -177,6 +193,7 @@ class Chat:
     async def _look_around(self) -> None:
         await self.runner.recover()
         async with self._ground.database.connection() as conn:
+            await accounts.touch(conn, self.own.worker)
             waiting = await conversations.waiting(conn, self._ground.clock())
         for conversation_id in waiting:
             self.lanes.look(conversation_id)

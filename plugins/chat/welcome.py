@@ -23,6 +23,4 @@ def next_steps(settings: Settings) -> list[str]:
 
 
 def _token(settings: Settings) -> str:
-    if not settings.onebot_access_token:
-        return "（留空）"
-    return "与 .env 里的 ONEBOT_ACCESS_TOKEN 相同"
+    return settings.onebot_access_token or "（留空）"

@@ -1,4 +1,4 @@
-"""Scheduled upkeep: what is older than the owner wants to keep goes, a piece at a time."""
+"""Scheduled jobs: what is older than the owner wants to keep goes, member lists are read again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plugins.runtime import get_runtime
 nonebot.require("nonebot_plugin_apscheduler")
 from nonebot_plugin_apscheduler import scheduler  # noqa: E402 - the plugin must be loaded first
 
-__plugin_meta__ = PluginMetadata(name="群友定时任务", description="清理过期数据", usage="自动运行")
+__plugin_meta__ = PluginMetadata(name="群友定时任务", description="清理过期数据，刷新成员列表", usage="自动运行")
 
 PIECE = 1000
 REST_SECONDS = 0.2
@@ -57,6 +57,20 @@ async def run_upkeep() -> None:
         logger.info(f"清理了 {gone} 条超过 {runtime.settings.retention_days} 天的消息")
 
 
+async def run_refresh() -> None:
+    """Read member lists again, if the bot runs."""
+    runtime = get_runtime()
+    if runtime is None:
+        return
+    try:
+        await runtime.chat.refresh_members()
+    except DatabaseUnavailable as error:
+        logger.warning(f"刷新成员列表时数据库连不上，下次再来：{error}")
+
+
 scheduler.add_job(  # pyright: ignore[reportUnknownMemberType] - APScheduler 3 has no types
     run_upkeep, "interval", hours=6, id="upkeep", jitter=600, max_instances=1, coalesce=True
+)
+scheduler.add_job(  # pyright: ignore[reportUnknownMemberType] - APScheduler 3 has no types
+    run_refresh, "interval", hours=1, id="members", jitter=300, max_instances=1, coalesce=True
 )

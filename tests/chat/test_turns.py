@@ -8,7 +8,7 @@ from pathlib import Path
 from db import turns
 from db.models import JsonObject
 from db.pool import Database
-from plugins.chat.runner import is_dead, worker_name
+from plugins.chat.workers import is_dead, worker_name
 from tests.chat.world import BOT, GROUP, GROUP2, MING, WANG, WEI, World, at, lost, open_world, refused, reply, text
 from tests.llm.fake_service import FakeService, Raw, call, calls, completion, failure, says
 

@@ -9,6 +9,7 @@ CREATE TABLE accounts (
     connected    boolean NOT NULL DEFAULT false,
     online       boolean NOT NULL DEFAULT true,
     note         text NOT NULL DEFAULT '',
+    worker       text NOT NULL DEFAULT '',       -- the process that holds its socket
     seen_at      timestamptz NOT NULL DEFAULT now()
 );
 
