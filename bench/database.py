@@ -23,8 +23,11 @@ from db.server import EmbeddedServer
 
 @asynccontextmanager
 async def embedded(data_dir: Path) -> AsyncGenerator[Connection]:
-    """Join the embedded server of a data folder, or start it, and connect."""
-    server = await asyncio.to_thread(EmbeddedServer.start, data_dir)
+    """Join the embedded server of a data folder, or start it, and connect.
+
+    A server that this starts notes when transactions are committed; else it is as the bot would start it.
+    """
+    server = await asyncio.to_thread(EmbeddedServer.start, data_dir, extra={"track_commit_timestamp": "on"})
     try:
         await migrate(server.url)
         async with await psycopg.AsyncConnection.connect(server.url, autocommit=True) as conn:
@@ -77,13 +80,13 @@ async def kept(conn: Connection) -> Kept:
 
 @dataclass(frozen=True, slots=True)
 class TurnTimes:
-    """When a turn's call was stored and when its row was written, in seconds since 1970 by the same machine's clock.
+    """When a turn's call was committed and when its row was written, in seconds since 1970 by the same machine's clock.
 
-    ``storing``: the beginning of the transaction that stored the call, so a little before the debounce begins.
+    ``committed`` is noted before the commit waits for the disk, so a little before the debounce begins.
     """
 
     turn_id: int
-    storing: float
+    committed: float
     queued: float
 
 
@@ -92,7 +95,7 @@ async def turn_times(conn: Connection) -> list[TurnTimes]:
     async with conn.cursor(row_factory=class_row(TurnTimes)) as cur:
         await cur.execute(
             """
-            SELECT t.id AS turn_id, extract(epoch FROM m.stored_at)::float8 AS storing,
+            SELECT t.id AS turn_id, extract(epoch FROM pg_xact_commit_timestamp(m.xmin))::float8 AS committed,
                    extract(epoch FROM t.queued_at)::float8 AS queued
             FROM turns t
             JOIN owed o ON o.settled_by = t.id
