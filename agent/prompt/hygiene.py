@@ -11,15 +11,16 @@ _NEWLINES = re.compile("(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])+")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"
 _HIDDEN_IN_TEXT = re.compile(f"[{_BIDI}\u200b\u2060-\u2064\ufeff\U000e0000-\U000e0fff]")
-_HIDDEN_IN_NAME = re.compile(
-    f"[{_BIDI}\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2064\u3164\ufe00-\ufe0f\ufeff\uffa0"
-    "\U000e0000-\U000e0fff]"
+_INVISIBLE = (
+    f"{_BIDI}\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2064\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    "\U000e0000-\U000e0fff"
 )
-_NAME_MARKS = str.maketrans(
-    {"[": "(", "]": ")", "【": "(", "】": ")", "［": "(", "］": ")", "<": "(", ">": ")", "#": "＃", ":": "·", "：": "·"}
-)
-# Our own notices open with 【; one that a member opens with the same words gets another bracket.
-_MARKER = re.compile(r"【(?=\s*(?:待\s*回\s*应|系\s*统|提\s*示|现\s*在|规\s*则))")
+_HIDDEN_IN_NAME = re.compile(f"[{_INVISIBLE}]")
+_NAME_MARKS = str.maketrans("[]【】［］〔〕「」<>:：∶﹕︰꞉#", "()()()()()()······＃")
+# Our own notices open with 【 and our own quotes with [; where a member writes the same, the bracket becomes another one.
+_GAP = rf"[\s{_INVISIBLE}]*"
+_NOTICE_WORDS = "|".join(_GAP.join(word) for word in ("待回应", "系统", "提示", "现在", "规则"))
+_MARKER = re.compile(rf"【(?={_GAP}(?:{_NOTICE_WORDS}))|\[(?={_GAP}回{_GAP}复)")
 
 
 def one_line(text: str) -> str:

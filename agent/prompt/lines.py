@@ -11,6 +11,8 @@ from db.history import Line
 TEXT_CHARS = 500
 QUOTE_CHARS = 40
 WEEKDAYS = "一二三四五六日"
+# What is quoted must not end the quote.
+_QUOTE_MARKS = str.maketrans("「」", "『』")
 
 
 def label(pos: int) -> str:
@@ -40,7 +42,7 @@ def quote(line: Line, chunk_start: int | None) -> str:
     if line.quote_text is None:
         return "[回复 一条看不到的消息] "
     mark = "" if line.quoted_pos is None else f"{label(line.quoted_pos)} "
-    text = one_line(line.quote_text)
+    text = one_line(line.quote_text).translate(_QUOTE_MARKS)
     shown = text if len(text) <= QUOTE_CHARS else f"{text[:QUOTE_CHARS]}…"
     return f"[回复 {mark}{plain_name(line.quote_name)}:「{shown}」] "
 
