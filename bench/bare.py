@@ -1,6 +1,7 @@
 """The plain baseline, run as its own process: the same NoneBot and server settings, the stock OneBot adapter, one handler.
 
-``BENCH_MODEL_URL`` empty: the handler only counts. Else it asks the model with one short message and sends "好的".
+``BENCH_KIND``: ``count``, the handler only counts; ``answer``, it asks the model at BENCH_MODEL_URL with one short
+message and sends "好的"; ``frames``, our own adapter, whose listener only counts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from fastapi import FastAPI
 from nonebot.adapters.onebot.v11 import Adapter, Bot, Event, GroupMessageEvent
 
 from bench.ports import free_port
-from plugins.napcat import MAX_FRAME_BYTES
+from db.models import JsonObject
+from plugins.napcat import MAX_FRAME_BYTES, NapCatAdapter
 
 _QUESTION = {"model": "bench", "messages": [{"role": "user", "content": "在吗"}]}
 
@@ -25,29 +27,49 @@ class Count:
 
     def __init__(self) -> None:
         self._handled = 0
-        self._changed = asyncio.Condition()
-        self._wanted: int | None = None
+        self._wanted = 0
+        self._reached = asyncio.Event()
 
-    async def add(self) -> None:
+    def add(self) -> None:
         """One more."""
         self._handled += 1
         if self._handled == self._wanted:
-            async with self._changed:
-                self._changed.notify_all()
+            self._reached.set()
 
     async def reach(self, wanted: int) -> int:
         """Wait until so many were handled."""
         self._wanted = wanted
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._handled >= wanted)
+        if self._handled < wanted:
+            self._reached.clear()
+            await self._reached.wait()
         return self._handled
+
+
+class Frames:
+    """A listener of our adapter that only counts."""
+
+    def __init__(self, count: Count) -> None:
+        self._count = count
+
+    def heard(self, account_id: int, payload: JsonObject, raw: str) -> None:
+        """Count the frame."""
+        self._count.add()
+
+    async def room(self) -> None:
+        """There is always room."""
+
+    def joined(self, account_id: int) -> None:
+        """Not of interest."""
+
+    def parted(self, account_id: int) -> None:
+        """Not of interest."""
 
 
 def counting(count: Count) -> None:
     """Register the handler that does nothing but count."""
 
     async def handle(event: Event) -> None:
-        await count.add()
+        count.add()
 
     nonebot.on(priority=1, block=False).append_handler(handle)
 
@@ -64,6 +86,17 @@ def answering(url: str) -> None:
     nonebot.on(priority=1, block=False).append_handler(handle)
 
 
+def start(kind: str, count: Count) -> None:
+    """Register what this kind wants."""
+    match kind:
+        case "frames":
+            nonebot.get_adapter(NapCatAdapter).listener = Frames(count)
+        case "answer":
+            answering(os.environ["BENCH_MODEL_URL"])
+        case _:
+            counting(count)
+
+
 def main() -> None:
     """Run until stopped."""
     nonebot.init(
@@ -73,8 +106,11 @@ def main() -> None:
         log_level=os.environ.get("LOG_LEVEL", "INFO"),
         onebot_access_token=os.environ.get("ONEBOT_ACCESS_TOKEN") or None,
     )
-    nonebot.get_driver().register_adapter(Adapter)  # pyright: ignore[reportUnknownMemberType] - untyped kwargs
+    kind = os.environ["BENCH_KIND"]
+    adapter = NapCatAdapter if kind == "frames" else Adapter
+    nonebot.get_driver().register_adapter(adapter)  # pyright: ignore[reportUnknownMemberType] - untyped kwargs
     count = Count()
+    nonebot.get_driver().on_startup(lambda: start(kind, count))
     app = nonebot.get_app()
     if not isinstance(app, FastAPI):
         raise TypeError("the driver is not FastAPI")
@@ -83,11 +119,6 @@ def main() -> None:
         return json.dumps({"handled": await count.reach(count_to)})
 
     app.add_api_route("/api/health", handled)
-    model_url = os.environ.get("BENCH_MODEL_URL", "")
-    if model_url:
-        answering(model_url)
-    else:
-        counting(count)
     nonebot.run(loop="auto", ws_max_size=MAX_FRAME_BYTES, access_log=False)
 
 

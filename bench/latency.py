@@ -59,7 +59,7 @@ async def _bot(data_dir: Path, stored: int, turns: int) -> list[Passage]:
 async def _bare(data_dir: Path, turns: int) -> list[float]:
     groups = [Group(number) for number in range(GROUPS)]
     async with FakeModel(lambda _: StayQuiet()) as model:
-        settings = bot_settings(groups, LOG_LEVEL="WARNING", BENCH_MODEL_URL=model.url)
+        settings = bot_settings(groups, LOG_LEVEL="WARNING", BENCH_KIND="answer", BENCH_MODEL_URL=model.url)
         async with Process(BARE, data_dir, settings) as process, FakeNapCat(process.port, TOKEN, groups) as napcat:
             began, asked = await _call(napcat, model, groups, turns)
     return [(at - start) * 1000 for start, at in zip(began, asked, strict=True)]

@@ -31,7 +31,7 @@ async def run(*, small: bool) -> Section:
             async with Process(BOT_PY, Path(folder) / "bot", settings) as process:
                 ours = await _measure(process, groups, mentions)
             groups = [Group(number) for number in range(GROUPS)]
-            settings = bot_settings(groups, LOG_LEVEL="WARNING", BENCH_MODEL_URL=model.url)
+            settings = bot_settings(groups, LOG_LEVEL="WARNING", BENCH_KIND="answer", BENCH_MODEL_URL=model.url)
             async with Process(BARE, Path(folder) / "bare", settings) as process:
                 plain = await _measure(process, groups, mentions)
     return Section("mention", "@ → 发送：模型即答，不等安静", _told(ours, plain))

@@ -46,7 +46,7 @@ async def run(*, small: bool) -> Section:
 
 
 async def _start(command: Sequence[str], data_dir: Path) -> Start:
-    async with Process(command, data_dir, bot_settings([Group(0)])) as process:
+    async with Process(command, data_dir, bot_settings([Group(0)], BENCH_KIND="count")) as process:
         return Start(process.ready_seconds, process.rss(), process.rss_with_launcher())
 
 

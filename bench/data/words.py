@@ -91,7 +91,7 @@ def long(rng: random.Random) -> str:
 
 def line(rng: random.Random) -> str:
     """What somebody types, twelve characters in the mean."""
-    kind = rng.choices((short, middle, double, long), (29, 45, 20, 6))[0]
+    kind = rng.choices((short, middle, double, long), (30, 46, 20, 4))[0]
     return kind(rng)
 
 
