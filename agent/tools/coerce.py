@@ -17,6 +17,8 @@ _DEPTH = 4
 _FENCE = re.compile(r"^\s*```\w*\s*|\s*```\s*$")
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _CLOSINGS = ("}", "]}", "}}", "]}}")
+# A NUL as JSON writes it, behind an even number of backslashes.
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 MAX_RAW_CHARS = 50_000
 
 
@@ -62,20 +64,25 @@ def coerce_arguments(raw: Json, model: type[BaseModel]) -> dict[str, Json]:
     mended: dict[str, Json] = {}
     for key, value in given.items():
         name = fields.get(_plain(str(key)))
-        if name is None or _is_null(value):
+        if name is None or value is None:
             continue
-        mended[name] = scrubbed(_shape(value, model.model_fields[name].annotation))
+        field = model.model_fields[name]
+        # A required text may well be the word None.
+        if _says_null(value) and not field.is_required():
+            continue
+        mended[name] = scrubbed(_shape(value, field.annotation))
     return mended
 
 
 def encodable(text: str) -> str:
-    """Replace lone surrogates: half an emoji could neither be stored nor sent."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """Drop NUL and replace lone surrogates: neither could be stored."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
 
 
 def scrubbed(value: Json) -> Json:
-    """Replace lone surrogates in all texts of a value."""
-    return cast(Json, json.loads(encodable(json.dumps(value, ensure_ascii=False))))
+    """Drop NUL and replace lone surrogates in all texts of a value."""
+    text = _NUL.sub(r"\1", json.dumps(value, ensure_ascii=False))
+    return cast(Json, json.loads(encodable(text)))
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
@@ -126,26 +133,27 @@ def _plain(key: str) -> str:
     return key.replace("_", "").replace("-", "").strip().lower()
 
 
-def _is_null(value: Json) -> bool:
-    return value is None or (isinstance(value, str) and value.strip().lower() in ("null", "none", "undefined"))
+def _says_null(value: Json) -> bool:
+    return isinstance(value, str) and value.strip().lower() in ("null", "none", "undefined")
 
 
 def _shape(value: Json, annotation: object) -> Json:
     if not _takes_list(annotation):
         return value
     if isinstance(value, str):
-        text = value.strip()
-        if text.startswith("["):
-            try:
-                parsed = cast(Json, json.loads(text))
-            except (ValueError, RecursionError):
-                parsed = text
-            value = parsed
-        elif not text:
-            return []
-        elif re.search("[,，、]", text):
-            return [part.strip() for part in re.split("[,，、]", text) if part.strip()]
-    return value if isinstance(value, list) else [value]
+        value = _listed(value.strip())
+    return [item for item in value if item is not None] if isinstance(value, list) else [value]
+
+
+def _listed(text: str) -> Json:
+    """Read a list from a text: JSON, or items between commas, with or without brackets and quotes."""
+    if text.startswith("[") and text.endswith("]"):
+        try:
+            return cast(Json, json.loads(text))
+        except (ValueError, RecursionError):
+            text = text[1:-1]
+    items = (part.strip(" \t\n'\"") for part in re.split("[,，、]", text))
+    return [item for item in items if item]
 
 
 def _takes_list(annotation: object) -> bool:

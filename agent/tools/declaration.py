@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Generic, Literal, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
@@ -45,14 +45,17 @@ class NoArgs(ToolArgs):
     """A tool without arguments."""
 
 
-def _read_label(value: object) -> object:
-    """Read ``#12``, ``"12"`` or ``#12 小明`` as 12; empty texts and 0 as nothing."""
+def _read_label(given: object) -> object:
+    """Read ``#12``, ``"12"``, ``[12]`` or ``#12 小明`` as 12; empty texts, truth values and 0 as nothing."""
+    value = given
+    if isinstance(given, list) and len(items := cast("list[object]", given)) == 1:
+        value = items[0]
     if isinstance(value, str):
         if value.strip().lower() in ("", "none", "null", "无", "0"):
             return None
         match = _LABEL.match(value)
         return int(match.group(1)) if match else value
-    return None if value == 0 and not isinstance(value, bool) else value
+    return None if value == 0 or isinstance(value, bool) else value
 
 
 Label = Annotated[int, BeforeValidator(_read_label)]

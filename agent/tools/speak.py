@@ -25,7 +25,7 @@ from agent.tools.members import resolve
 
 
 def _folded(value: object) -> object:
-    return value.strip().lower() if isinstance(value, str) else value
+    return (value.strip().lower() or "end") if isinstance(value, str) else value
 
 
 Then = Annotated[Literal["end", "continue"], BeforeValidator(_folded)]

@@ -41,6 +41,10 @@ class Sample(BaseModel):
         ({"content": "好", "mentions": "1, 2"}, {"content": "好", "mentions": ["1", "2"]}),
         ({"content": "好", "mentions": ""}, {"content": "好", "mentions": []}),
         ({"content": "[1, 2]", "unknown": 1}, {"content": "[1, 2]"}),
+        ({"content": "None", "then": "none"}, {"content": "None"}),
+        ({"content": "好", "mentions": [None, 3]}, {"content": "好", "mentions": [3]}),
+        ({"content": "好", "mentions": "['1', 小明[2]]"}, {"content": "好", "mentions": ["1", "小明[2]"]}),
+        ({"content": "a\0\\u0000b", "mentions": ["小\0\0明"]}, {"content": "a\\u0000b", "mentions": ["小明"]}),
     ],
 )
 def test_arguments_are_mended(raw: Json, arguments: dict[str, Json]) -> None:
@@ -106,10 +110,15 @@ def test_the_same_words_are_the_same_call_whatever_comes_after() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_label", "read"), [("#12", 12), ("12", 12), (12, 12), ("#12 小明", 12), ("#12小明", 12), ("", None), (0, None)]
+    ("given_label", "read"),
+    [("#12", 12), ("12", 12), (12, 12), ("#12 小明", 12), ("#12小明", 12), ("", None), (0, None), ([12], 12), (True, None)],
 )
 def test_labels_are_read(given_label: Json, read: int | None) -> None:
     assert SPEAK.prepare({"content": "好", "reply_to": given_label}).arguments["reply_to"] == read
+
+
+def test_an_empty_then_ends_the_turn() -> None:
+    assert SPEAK.prepare({"content": "好", "then": ""}).ending == "spoke"
 
 
 def test_tools_are_found_whatever_their_spelling() -> None:
