@@ -25,6 +25,14 @@ class NewSend:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnMessage:
+    """An own message that may be withdrawn, under the id its account knows."""
+
+    message_id: int
+    sent_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Unsettled:
     """A send of which nobody knows whether it arrived."""
 
@@ -113,6 +121,33 @@ async def cancel_waiting(conn: Connection, conversation_id: ConversationId, *, d
     return cur.rowcount
 
 
+async def refuse_waiting(conn: Connection, conversation_id: ConversationId, *, reason: SendReason, detail: str) -> int:
+    """waiting → refused for everything in a conversation that has not left, because QQ would refuse it; returns how many."""
+    cur = await conn.execute(
+        """
+        UPDATE outbox SET status = 'refused', reason = %(reason)s, detail = %(detail)s, settled_at = now()
+        WHERE conversation_id = %(id)s AND status = 'waiting'
+        """,
+        {"id": conversation_id, "reason": reason, "detail": detail},
+    )
+    return cur.rowcount
+
+
+async def held_back(conn: Connection, outbox_id: OutboxId) -> SendReason | None:
+    """Tell why a message was refused before it left; None: it was not."""
+    async with conn.cursor(row_factory=class_row(_HeldBack)) as cur:
+        await cur.execute(
+            "SELECT reason FROM outbox WHERE id = %(id)s AND status = 'refused' AND left_at IS NULL", {"id": outbox_id}
+        )
+        row = await cur.fetchone()
+        return None if row is None else row.reason
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldBack:
+    reason: SendReason | None
+
+
 async def abandon(conn: Connection, *, turns: Sequence[str]) -> None:
     """After a crash: what was leaving is unknown, what was waiting is cancelled. ``turns`` are states of ended turns."""
     await conn.execute(
@@ -149,6 +184,37 @@ async def settle_seen(conn: Connection, message: MessageRow) -> int:
         {"message": message},
     )
     return cur.rowcount
+
+
+async def settle_stored(conn: Connection, *, only: OutboxId | None = None) -> list[int]:
+    """Settle as sent the unconfirmed sends whose message was stored before they became unconfirmed; returns its positions.
+
+    Of several with the same words one is settled at a time, the oldest first.
+    """
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            UPDATE outbox o
+            SET status = 'sent', message = pair.message, reason = NULL, settled_at = now(),
+                message_id = (SELECT k.message_id FROM message_keys k
+                              WHERE k.message = pair.message AND k.account_id = o.account_id)
+            FROM (SELECT DISTINCT ON (u.conversation_id, u.account_id, translate(u.text, E' \\n\\t', ''))
+                         u.id, m.id AS message, m.pos
+                  FROM outbox u
+                  JOIN messages m ON m.conversation_id = u.conversation_id AND m.sender_id = u.account_id AND m.is_self
+                                 AND translate(m.body, E' \\n\\t', '') = translate(u.text, E' \\n\\t', '')
+                                 AND m.sent_at BETWEEN u.created_at - interval '1 minute'
+                                                   AND u.created_at + interval '10 minutes'
+                  WHERE u.status = 'unknown' AND u.created_at > now() - interval '1 hour'
+                    AND (%(only)s::bigint IS NULL OR u.id = %(only)s)
+                    AND NOT EXISTS (SELECT FROM outbox d WHERE d.message = m.id)
+                  ORDER BY u.conversation_id, u.account_id, translate(u.text, E' \\n\\t', ''), u.id, m.pos) AS pair
+            WHERE o.id = pair.id AND o.status = 'unknown'
+            RETURNING pair.pos
+            """,
+            {"only": only},
+        )
+        return [int(pos) for pos in await cur.fetchall()]
 
 
 async def unsettled(conn: Connection, *, younger_than: float) -> list[Unsettled]:
@@ -194,3 +260,19 @@ async def names(conn: Connection, conversation_id: ConversationId, users: Sequen
         {"id": conversation_id, "users": list(users)},
     )
     return {int(user): str(name) for user, name in await cur.fetchall()}
+
+
+async def own_message(conn: Connection, conversation_id: ConversationId, pos: int, account_id: int) -> OwnMessage | None:
+    """Find an own message of this account by its label; None when it is not one, or is withdrawn."""
+    async with conn.cursor(row_factory=class_row(OwnMessage)) as cur:
+        await cur.execute(
+            """
+            SELECT k.message_id, m.sent_at
+            FROM messages m
+            JOIN message_keys k ON k.message = m.id AND k.account_id = %(account)s
+            WHERE m.conversation_id = %(conversation)s AND m.pos = %(pos)s AND m.sender_id = %(account)s
+              AND m.withdrawn_at IS NULL
+            """,
+            {"conversation": conversation_id, "pos": pos, "account": account_id},
+        )
+        return await cur.fetchone()
