@@ -36,15 +36,16 @@ async def ensure(conn: Connection, found: Collection[KnownConversation]) -> list
                    c.persona, c.extra_prompt, c.learning, c.quiet_until, c.muted_until, c.whole_mute, c.left_at,
                    c.last_pos, c.watermark, c.diced_pos
             FROM conversations c
-            JOIN unnest(%(kinds)s::text[], %(targets)s::bigint[], %(names)s::text[]) AS f(kind, target_id, name)
-              ON c.kind = f.kind AND c.target_id = f.target_id AND f.name IN ('', c.name)
+            JOIN unnest(%(kinds)s::text[], %(targets)s::bigint[]) AS f(kind, target_id)
+              ON c.kind = f.kind AND c.target_id = f.target_id
             ORDER BY c.id
             FOR NO KEY UPDATE OF c
             """,
-            {"kinds": kinds, "targets": targets, "names": names},
+            {"kinds": kinds, "targets": targets},
         )
         rows = await cur.fetchall()
-        if len(rows) == len(latest):
+        # All that exist are locked, by id: what follows waits for new ones only.
+        if len(rows) == len(latest) and all(latest[row.key] in {"", row.name} for row in rows):
             return rows
         await cur.execute(
             """
