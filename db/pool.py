@@ -19,6 +19,7 @@ Connection: TypeAlias = "AsyncConnection[TupleRow]"
 T = TypeVar("T")
 
 STATEMENT_SECONDS = 30
+LOCK_SECONDS = 10
 _CONNECT_SECONDS = 5
 _WAIT_SECONDS = 5.0
 _CLOSE_SECONDS = 5.0
@@ -35,7 +36,8 @@ _CONNECT = {
     "tcp_user_timeout": 40_000,
 }
 # 08: the connection broke. 53: no disk, memory or connection left. 57P: shutting down, starting, dropped.
-_AWAY = ("08", "53", "57P")
+# 58: the disk fails. 25006: read-only, as after a failover. 40: the victim of a deadlock. 55P03: somebody keeps a lock.
+_AWAY = ("08", "53", "57P", "58", "25006", "40", "55P03")
 
 
 class DatabaseUnavailable(Exception):
@@ -106,7 +108,7 @@ class Database:
         try:
             async with self._pool.connection(wait) as connection:
                 yield connection
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        except psycopg.Error as error:
             if not is_away(error):
                 raise
             self._available = False
@@ -161,15 +163,18 @@ def is_away(error: psycopg.Error) -> bool:
     """Tell an error of the connection or the server's state from an error of the statement."""
     if isinstance(error, psycopg.InterfaceError | PoolTimeout | PoolClosed | TooManyRequests):
         return True
-    if not isinstance(error, psycopg.OperationalError):
-        return False
-    return error.sqlstate is None or error.sqlstate.startswith(_AWAY)
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate.startswith(_AWAY)
 
 
 async def _configure(connection: Connection) -> None:
     await connection.execute(
-        "SELECT set_config('statement_timeout', %(statement)s, false), set_config('timezone', 'UTC', false)",
-        {"statement": f"{STATEMENT_SECONDS}s"},
+        """
+        SELECT set_config('statement_timeout', %(statement)s, false), set_config('lock_timeout', %(lock)s, false),
+               set_config('timezone', 'UTC', false)
+        """,
+        {"statement": f"{STATEMENT_SECONDS}s", "lock": f"{LOCK_SECONDS}s"},
     )
 
 

@@ -86,6 +86,30 @@ async def test_errors_of_a_statement_pass_unchanged(database: Database) -> None:
     assert database.available
 
 
+async def test_a_lock_that_somebody_keeps_says_that_the_same_may_succeed_later(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("db.pool.LOCK_SECONDS", 0.1)
+    database = Database(database_url)
+    await database.open()
+    async with database.connection() as connection:
+        await connection.execute("INSERT INTO accounts (account_id) VALUES (5000000011)")
+    async with await psycopg.AsyncConnection.connect(database_url) as other:
+        await other.execute("SELECT FROM accounts FOR UPDATE")
+        with pytest.raises(DatabaseUnavailable):
+            async with database.transaction() as connection:
+                await connection.execute("UPDATE accounts SET nickname = '小满'")
+    await database.run(lambda connection: connection.execute("UPDATE accounts SET nickname = '小满'"), attempts=1)
+    await database.close()
+
+
+async def test_a_read_only_server_is_away(database: Database) -> None:
+    with pytest.raises(DatabaseUnavailable):
+        async with database.transaction() as connection:
+            await connection.execute("SET TRANSACTION READ ONLY; INSERT INTO accounts (account_id) VALUES (5000000011)")
+    assert await database.ping()
+
+
 async def test_a_connection_cut_in_the_middle_says_that_the_database_is_away(database: Database) -> None:
     with pytest.raises(DatabaseUnavailable):
         async with database.connection() as connection:
@@ -248,8 +272,13 @@ async def test_work_that_is_cancelled_gives_its_connection_back(database_url: st
         (psycopg.errors.TooManyConnections(), True),
         (psycopg.errors.DiskFull(), True),
         (psycopg.errors.QueryCanceled(), False),
-        (psycopg.errors.DeadlockDetected(), False),
+        (psycopg.errors.DeadlockDetected(), True),
+        (psycopg.errors.LockNotAvailable(), True),
+        (psycopg.errors.ReadOnlySqlTransaction(), True),
+        (psycopg.errors.IoError(), True),
         (psycopg.errors.UniqueViolation(), False),
+        (psycopg.errors.CheckViolation(), False),
+        (psycopg.DataError("NUL in a text"), False),
     ],
 )
 def test_an_error_of_the_server_is_told_from_one_of_the_statement(error: psycopg.Error, away: bool) -> None:
