@@ -186,6 +186,11 @@ class _Places:
         other = self.items[index].real_seq
         return index if item.real_seq is None or other is None else None
 
+    def taken(self, item: NewMessage) -> list[MessageRow]:
+        """Which stored rows earlier messages of the batch are that this one cannot be."""
+        others = ((known.id, self.items[index]) for index, known in self.known.items())
+        return [row for row, other in others if _contradict(item, other)]
+
     def put(self, item: NewMessage, known: Known | None, pos: int) -> bool:
         """Give the next message its place; True when it took the position."""
         index = len(self.items)
@@ -205,6 +210,14 @@ class _Places:
         return known is None and first is None
 
 
+def _contradict(one: NewMessage, two: NewMessage) -> bool:
+    """Tell whether two sights of the same words show two messages."""
+    if one.real_seq is not None and two.real_seq is not None:
+        return one.real_seq != two.real_seq
+    same_account = one.account_id == two.account_id and None not in {one.message_id, two.message_id}
+    return same_account and one.message_id != two.message_id
+
+
 async def store(conn: Connection, batch: Sequence[NewMessage], last: dict[ConversationId, int]) -> list[Stored]:
     """Store a batch: new messages get the next positions, known ones only what they lacked.
 
@@ -215,7 +228,7 @@ async def store(conn: Connection, batch: Sequence[NewMessage], last: dict[Conver
         item = places.untangle(given)
         known = places.look_up(item)
         if known is None and item.second_sight:
-            known = await twin(conn, item)
+            known = await twin(conn, item, places.taken(item))
         if places.put(item, known, last[item.conversation_id] + 1):
             last[item.conversation_id] += 1
     fresh = list(places.positions)

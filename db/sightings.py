@@ -149,11 +149,11 @@ async def known_seqs(conn: Connection, batch: Sequence[NewMessage]) -> dict[tupl
         return {(row.account_id, row.conversation_id, row.real_seq): row for row in await cur.fetchall()}
 
 
-async def twin(conn: Connection, item: NewMessage) -> Known | None:
+async def twin(conn: Connection, item: NewMessage, taken: Sequence[MessageRow] = ()) -> Known | None:
     """Find the stored message that this is another sight of: a send result has no real_seq, an upload notice no id at all.
 
     Same sender and same words within two minutes (a nudge: two seconds), and the two do not contradict each other in
-    real_seq or in this account's id.
+    real_seq or in this account's id. ``taken``: rows that an earlier message of the same batch is.
     """
     async with conn.cursor(row_factory=class_row(Known)) as cur:
         await cur.execute(
@@ -164,6 +164,7 @@ async def twin(conn: Connection, item: NewMessage) -> Known | None:
               AND m.sent_at BETWEEN %(at)s - %(window)s * interval '1 second' AND %(at)s + %(window)s * interval '1 second'
               AND translate(m.body, E' \\n\\t', '') = translate(%(body)s, E' \\n\\t', '')
               AND (m.real_seq IS NULL OR %(seq)s::bigint IS NULL)
+              AND m.id <> ALL(%(taken)s)
               AND (%(key)s::bigint IS NULL
                    OR NOT EXISTS (SELECT FROM message_keys k WHERE k.message = m.id AND k.account_id = %(account)s))
             ORDER BY m.pos
@@ -177,6 +178,7 @@ async def twin(conn: Connection, item: NewMessage) -> Known | None:
                 "at": item.sent_at,
                 "body": item.body,
                 "seq": item.real_seq,
+                "taken": list(taken),
                 "key": item.message_id,
                 "account": item.account_id,
             },
