@@ -29,7 +29,7 @@ from plugins.chat.records import (
     Uploaded,
     Withdrawn,
 )
-from plugins.chat.rules import is_enabled
+from plugins.chat.rules import STAFF, is_enabled
 from settings import Settings
 
 FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
@@ -138,7 +138,11 @@ class NoticeBook:
         await self._happened(where, kind, notice.at, notice.user_id or None, notice.operator_id)
         if not (whole or notice.is_self):
             return []
-        return [MayNotTalk(where, "被禁言")] if notice.on else [MayTalk(where)]
+        if not notice.on:
+            return [MayTalk(where)]
+        if not whole or await members.role_of(self._conn, where.id, notice.account_id) not in STAFF:
+            await outbox.refuse_waiting(self._conn, where.id, reason="muted", detail="发出前被禁言")
+        return [MayNotTalk(where, "被禁言")]
 
     async def _member(self, notice: MemberChanged, where: Conversation) -> None:
         # QQ reports an emptied card by mistake after some forwards: the next message tells the truth.

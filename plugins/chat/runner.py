@@ -85,6 +85,7 @@ class Runner:
             found = await turns.interrupt_lost(conn, dead_workers=dead)
             await turns.cancel_queued(conn, older_than=LEASE_SECONDS * 2)
             await outbox.abandon(conn, turns=["interrupted", "failed", "cancelled"])
+            await outbox.settle_stored(conn)
         for conversation_id in found:
             logger.warning(f"会话 {conversation_id}：上一轮因进程中断没有完成，欠的回复会重新处理")
         return found

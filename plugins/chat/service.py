@@ -120,6 +120,7 @@ class Chat:
         """Stop thinking, then storing; what is owed stays owed, what is in memory goes to disk."""
         await self.lanes.close()
         await self._jobs.close()
+        await self.outbox.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
