@@ -215,8 +215,13 @@ def _tool_calls(raw: list[_Call]) -> tuple[list[ToolCall], list[InvalidToolCall]
         name = call.function.name
         arguments = call.function.arguments
         parsed = _parsed(arguments) if isinstance(arguments, str) else arguments or {}
+        if parsed is None and isinstance(arguments, str) and "<" in arguments:
+            arguments = strip_reasoning(arguments)
+            parsed = _parsed(arguments)
         if isinstance(parsed, dict):
-            good.append(ToolCall(name=name, args=dict(parsed), id=call_id, type="tool_call"))
+            good.append(
+                ToolCall(name=name, args={key: _unthought(value) for key, value in parsed.items()}, id=call_id, type="tool_call")
+            )
         else:
             text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
             broken.append(InvalidToolCall(name=name, args=text, id=call_id, error="参数不是 JSON 对象", type="invalid_tool_call"))
@@ -232,6 +237,15 @@ def _parsed(arguments: str) -> JsonValue:
     except (ValueError, RecursionError):
         return None
     return {} if value is None else value
+
+
+def _unthought(value: JsonValue, depth: int = 1) -> JsonValue:
+    """Drop reasoning from a text, and from texts inside a wrapper."""
+    if isinstance(value, str):
+        return strip_reasoning(value) if "<" in value else value
+    if isinstance(value, dict) and depth:
+        return {key: _unthought(inner, depth - 1) for key, inner in value.items()}
+    return value
 
 
 def joined(messages: Sequence[BaseMessage]) -> list[BaseMessage]:

@@ -189,6 +189,23 @@ async def test_broken_arguments_stay_raw(arguments: str):
     assert [c["name"] for c in message.tool_calls] == ["stayQuiet"]
 
 
+THOUGHTS: dict[str, str] = {
+    "in a text": '{"content": "<think>嗯</think>在"}',
+    "in a wrapped text": '{"arguments": {"content": "<think>嗯</think>在"}}',
+    "before the object": '<think>要不要 {"content": "不"}</think>{"content": "在"}',
+}
+
+
+@pytest.mark.parametrize("arguments", THOUGHTS.values(), ids=THOUGHTS)
+async def test_reasoning_is_taken_out_of_arguments(arguments: str):
+    odd: JsonObject = {"id": "c1", "type": "function", "function": {"name": "speak", "arguments": arguments}}
+    async with serving(calls(odd)) as (_, client):
+        message = (await ask(client)).message
+    assert not message.invalid_tool_calls
+    args = message.tool_calls[0]["args"]
+    assert args.get("arguments", args) == {"content": "在"}
+
+
 @pytest.mark.parametrize("arguments", ["", "null", None, {}])
 async def test_no_arguments_are_an_empty_object(arguments: str | JsonObject | None):
     bare: JsonObject = {"id": "c1", "type": "function", "function": {"name": "getNewMessages", "arguments": arguments}}
