@@ -68,7 +68,8 @@ def read_calls(message: AIMessage, used: int) -> tuple[AIMessage, list[Call]]:
         )
         for call in calls
     ]
-    said = encodable(message.text)
+    # Services refuse an assistant's message that neither says nor calls anything.
+    said = encodable(message.text) or ("" if calls else "（空）")
     return message.model_copy(update={"content": said, "tool_calls": echoed, "invalid_tool_calls": []}), calls
 
 

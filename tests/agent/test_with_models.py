@@ -9,7 +9,7 @@ from llm.service import Models
 from llm.usage import UsageBook
 from settings import Settings
 from tests.agent.world import World
-from tests.llm.fake_service import FakeService, calls, says
+from tests.llm.fake_service import FakeService, calls, dig, says
 from tests.llm.fake_service import call as service_call
 
 
@@ -48,6 +48,24 @@ async def test_a_turn_over_http(world: World) -> None:
         first, second = service.requests
         assert json.dumps(second["messages"]).startswith(json.dumps(first["messages"])[:-1])
         assert first["tools"] == second["tools"]
+        await models.aclose()
+        await usage.aclose()
+
+
+async def test_an_empty_answer_is_not_sent_back_empty(world: World) -> None:
+    async with FakeService(says(""), calls(service_call("speak", content="<think>想一想</think>在呢"))) as service:
+        settings = world.settings.model_copy(
+            update={"llm_base_url": service.base_url, "llm_api_key": "sk-test", "llm_model": "fake-chat"}
+        )
+        usage = UsageBook(world.database, settings.zone)
+        models = Models.from_settings(settings, usage)
+        await world.say("@小满 在吗", owed=True)
+        request = await world.request()
+        result = await agent(world, settings, models).run(request)
+        assert (result.outcome, [draft.text for draft in world.qq.sent]) == ("spoke", ["在呢"])
+        # Some services refuse an assistant's message that says nothing and calls nothing.
+        assert dig(service.requests[1], "messages", -2) == {"role": "assistant", "content": "（空）"}
+        assert "想一想" not in str(await world.steps(request))
         await models.aclose()
         await usage.aclose()
 
