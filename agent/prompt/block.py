@@ -63,7 +63,7 @@ class Block:
     render: Callable[[View], str]
 
     def piece(self, view: View) -> Piece:
-        """Render within the budget: what passes it is cut at line ends, and counts as trimmed."""
+        """Render within the budget: what passes it is cut, and counts as trimmed."""
         text = self.render(view)
         if text and self.name in view.trim.without:
             return Piece(self.name, self.place, self.stability, "", 0, "dropped")
@@ -75,11 +75,7 @@ class Block:
 
 
 def _within(text: str, budget: int) -> str:
-    kept: list[str] = []
-    spent = 0
-    for line in text.splitlines():
-        spent += estimate(line)
-        if spent > budget:
-            break
-        kept.append(line)
-    return "\n".join(kept)
+    """Cut a text to at most ``budget`` tokens."""
+    while (tokens := estimate(text)) > budget:
+        text = text[: min(len(text) - 1, len(text) * budget // tokens)]
+    return text.rstrip()

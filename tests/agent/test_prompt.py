@@ -8,10 +8,13 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise, takewhile
 from pathlib import Path
+from typing import cast
 
+import pytest
 from langchain_core.messages import BaseMessage
 
 from agent.prompt.assemble import BLOCKS, assemble
+from agent.prompt.block import Block, Trim, View
 from agent.prompt.texts import table
 from agent.snapshot import Snapshot, take_snapshot
 from agent.tools.registry import Toolbox
@@ -167,6 +170,15 @@ def test_blocks_go_from_static_to_volatile_in_one_order() -> None:
     ranks = [("static", "chunk", "volatile").index(block.stability) for block in BLOCKS]
     assert ranks == sorted(ranks)
     assert [block.order for block in BLOCKS] == sorted({block.order for block in BLOCKS})
+
+
+@pytest.mark.parametrize("text", ["好" * 4000, "第一行\n" + "好" * 4000, "🎲" * 4000, "hello" * 2000])
+def test_a_block_that_passes_its_budget_is_cut_not_lost(text: str) -> None:
+    block = Block("agreement", 30, "context", "static", 2000, lambda _: text)
+    piece = block.piece(View(cast("Snapshot", None), Trim(), ()))
+    assert piece.state == "trimmed"
+    assert 1900 <= piece.tokens <= 2000
+    assert text.startswith(piece.text)
 
 
 async def test_a_request_repeats_the_one_before_it(world: World) -> None:
