@@ -28,10 +28,12 @@ class ConversationSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: StrictBool | None = Field(default=None, description="是否在这里发言；null：按 ENABLED_GROUPS")
-    talk_frequency: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False, description="null：按 TALK_FREQUENCY")
+    talk_frequency: float | None = Field(
+        default=None, strict=True, ge=0, le=1, allow_inf_nan=False, description="null：按 TALK_FREQUENCY"
+    )
     quiet_hours: Storable | None = Field(default=None, description="HH:MM-HH:MM；空字符串：没有安静时段；null：按 QUIET_HOURS")
     daily_calls: int | None = Field(
-        default=None, ge=0, le=1_000_000, description="每天的模型调用上限；null：按 GROUP_DAILY_CALLS"
+        default=None, strict=True, ge=0, le=1_000_000, description="每天的模型调用上限；null：按 GROUP_DAILY_CALLS"
     )
     persona: Storable | None = Field(default=None, max_length=64, description="人格文件名；null：按 PERSONA")
     extra_prompt: Storable = Field(default="", max_length=4000, description="只对这个会话有效的补充说明；null：清空")

@@ -104,6 +104,8 @@ WRONG = [
     ({"quiet_hours": 7}, "quiet_hours：应为文字"),
     ({"daily_calls": -1}, "daily_calls：不能小于 0"),
     ({"daily_calls": 1.5}, "daily_calls：应为整数"),
+    ({"daily_calls": True}, "daily_calls：应为整数"),
+    ({"talk_frequency": False}, "talk_frequency：应为数字"),
     ({"persona": "nobody"}, "nobody"),
     ({"persona": "../settings"}, "persona"),
     ({"extra_prompt": "长" * 4001}, "extra_prompt：不能超过 4000 个字"),
