@@ -116,7 +116,7 @@ class Lanes:
     async def _live(self, lane: _Lane) -> None:
         """Serve one conversation until it is still. The lane then goes away; its state is in the database."""
         try:
-            while lane.at_once or lane.debounce.first is not None:
+            while self._open and (lane.at_once or lane.debounce.first is not None):
                 await self._window(lane)
                 await self._serve(lane)
         except asyncio.CancelledError:
@@ -164,7 +164,7 @@ class Lanes:
                 await asyncio.sleep(AGAIN_SECONDS)
                 lane.at_once = True
                 return
-            if afterwards != "done" or not await self._planner.owes(lane.conversation_id):
+            if afterwards != "done" or not self._open or not await self._planner.owes(lane.conversation_id):
                 return
 
     async def _run(self, lane: _Lane, plan: Plan) -> Afterwards:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from nonebot.log import logger
 
@@ -26,6 +26,7 @@ RETRY_BASE_SECONDS = 20.0
 RETRY_CAP_SECONDS = 600.0
 END_ATTEMPTS = 8
 STOPPED = "stopped"
+T = TypeVar("T")
 
 
 class TurnAgent(Protocol):
@@ -57,9 +58,11 @@ class Runner:
 
     async def run(self, plan: Plan, started: asyncio.Future[TurnId]) -> Afterwards:
         """Run a planned turn to its end."""
-        turn_id = await self._begin(plan)
+        turn_id, cancelled = await _unbroken(self._begin(plan))
         if turn_id is None:
             return "busy"
+        if cancelled is not None:
+            return await self._interrupted(plan, turn_id, cancelled)
         if not started.done():
             started.set_result(turn_id)
         lease = asyncio.create_task(self._keep(turn_id, asyncio.current_task()))
@@ -69,7 +72,7 @@ class Runner:
             logger.error(f"第 {turn_id} 轮没有完成：{error.reason}")
             return await self._failed(plan, turn_id, error.reason)
         except asyncio.CancelledError as error:
-            return await self._interrupted(plan, turn_id, stopped=STOPPED in error.args)
+            return await self._interrupted(plan, turn_id, error)
         except Exception as error:  # noqa: BLE001 - the lane
             logger.exception(f"第 {turn_id} 轮出错（会话 {plan.conversation.id}）")
             return await self._failed(plan, turn_id, f"内部错误：{type(error).__name__}")
@@ -159,7 +162,9 @@ class Runner:
 
         return await self._end(turn_id, write)
 
-    async def _interrupted(self, plan: Plan, turn_id: TurnId, *, stopped: bool) -> Afterwards:
+    async def _interrupted(self, plan: Plan, turn_id: TurnId, cancelled: asyncio.CancelledError) -> Afterwards:
+        stopped = STOPPED in cancelled.args
+
         async def write(conn: Connection) -> Afterwards:
             async with conn.transaction():
                 why = "有人叫停" if stopped else "程序退出"
@@ -169,15 +174,32 @@ class Runner:
                     await owed.settle_all(conn, plan.conversation.id, why="stopped")
             return "stopped"
 
-        return await asyncio.shield(self._end(turn_id, write))
+        return await self._end(turn_id, write)
 
     async def _postpone(self, conn: Connection, conversation_id: ConversationId) -> None:
         await owed.postpone(conn, conversation_id, now=self._doors.clock(), base=RETRY_BASE_SECONDS, cap=RETRY_CAP_SECONDS)
 
     async def _end(self, turn_id: TurnId, write: Callable[[Connection], Awaitable[Afterwards]]) -> Afterwards:
-        """Write a turn's end, waiting for a database that is away; in the end the lease decides."""
+        """Write a turn's end, waiting for a database that is away; in the end the lease decides.
+
+        A stop that comes now is too late: an end that was decided is written.
+        """
         try:
-            return await self._database.run(write, attempts=END_ATTEMPTS)
+            return (await _unbroken(self._database.run(write, attempts=END_ATTEMPTS)))[0]
         except DatabaseUnavailable as error:
             logger.error(f"第 {turn_id} 轮的结果没能写入数据库，租约到期后会算作中断：{error}")
             return "failed"
+
+
+async def _unbroken(work: Coroutine[object, object, T]) -> tuple[T, asyncio.CancelledError | None]:
+    """Do work to its end, whoever cancels meanwhile; returns its result and the latest cancellation."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.done():
+                break
+            cancelled = error
+    return task.result(), cancelled
