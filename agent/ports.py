@@ -65,7 +65,10 @@ class Platform(Protocol):
     """The acts of one own account in one conversation. All raise PlatformError, except ``send``."""
 
     async def send(self, draft: Draft) -> Delivery:
-        """Send one message through the outbox; splitting, pace and typing delay are its own."""
+        """Send one message through the outbox; splitting, pace and typing delay are its own.
+
+        Raises DatabaseUnavailable while nothing has left.
+        """
         ...
 
     async def poke(self, user_id: int) -> None:

@@ -22,6 +22,7 @@ from agent.tools.declaration import (
     ToolResult,
 )
 from agent.tools.members import resolve
+from db.pool import DatabaseUnavailable
 
 
 def _folded(value: object) -> object:
@@ -78,7 +79,10 @@ async def _speak(ctx: ToolContext, args: PrivateSpeakArgs) -> ToolResult:
         resolved = await resolve(ctx, args.mentions)
         mentions = resolved.user_ids
         notes += resolved.notes
-    delivery = await ctx.snapshot.request.platform.send(Draft(text=text, reply_to=reply_to, mentions=mentions))
+    try:
+        delivery = await ctx.snapshot.request.platform.send(Draft(text=text, reply_to=reply_to, mentions=mentions))
+    except DatabaseUnavailable as error:  # before it left: the call stays owed
+        raise CannotSpeak("数据库暂时不可用") from error
     return _delivered(ctx, delivery, text, args.then == "end", notes)
 
 

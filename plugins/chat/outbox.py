@@ -77,7 +77,10 @@ class Outbox:
         self.refused: Callable[[Address, Failure], None] = lambda _address, _failure: None
 
     async def send(self, address: Address, draft: Draft) -> Delivery:
-        """Send one message, split where it is too long. The first part carries the reply and the mentions."""
+        """Send one message, split where it is too long. The first part carries the reply and the mentions.
+
+        Raises DatabaseUnavailable when it could not be written down, and so did not leave.
+        """
         parts = split(plain(draft.text))
         if not parts:
             return Delivery("refused", reason="other", detail="内容是空的")
@@ -87,13 +90,19 @@ class Outbox:
             if first.status != "sent":
                 return first
             for number, part in enumerate(parts[1:], 1):
-                last = await self._part(address, Draft(part), pace)
+                last = await self._later_part(address, Draft(part), pace)
                 if last.status == "unknown":
                     return replace(last, pos=first.pos, dropped_mentions=first.dropped_mentions)
                 if last.status != "sent":
                     # What has left cannot be unsaid: to the model it is sent.
                     return replace(first, reason=last.reason, detail=f"只发出了前 {number} 段：{last.detail}")
         return first
+
+    async def _later_part(self, address: Address, draft: Draft, pace: _Pace) -> Delivery:
+        try:
+            return await self._part(address, draft, pace)
+        except DatabaseUnavailable as error:
+            return Delivery("refused", reason="other", detail=str(error))
 
     async def close(self) -> None:
         """Wait a moment for the ends of messages that are on their way."""

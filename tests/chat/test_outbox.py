@@ -409,6 +409,17 @@ async def test_a_connection_that_breaks_after_the_send_does_not_make_it_a_failur
     assert (await world.rows("SELECT status FROM outbox"))[0]["status"] == "sent"
 
 
+async def test_a_message_that_could_not_be_written_down_leaves_the_call_owed(
+    world: World, napcat: BusyNapCat, database_url: str
+) -> None:
+    async with held(database_url, "LOCK TABLE outbox IN SHARE MODE"):
+        world.say(at(BOT), text(" 在吗"))
+        await asyncio.wait_for(break_waiting(database_url), 10)
+    await world.until_row("SELECT FROM turns WHERE status = 'failed'")
+    assert len(await world.rows("SELECT FROM owed WHERE settled_at IS NULL AND tries = 1")) == 1
+    assert not napcat.sent
+
+
 async def test_a_stop_is_a_stop_also_when_the_database_breaks_meanwhile(
     database: Database, tmp_path: Path, service: FakeService, database_url: str
 ) -> None:
