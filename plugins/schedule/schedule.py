@@ -21,6 +21,8 @@ __plugin_meta__ = PluginMetadata(name="群友定时任务", description="清理�
 PIECE = 1000
 REST_SECONDS = 0.2
 EARLY_DAYS = 7
+FIRST_AFTER = timedelta(minutes=5)
+"""A computer that is switched off every evening cleans up too."""
 
 
 async def clean(database: Database, before: datetime, now: datetime) -> int:
@@ -69,7 +71,15 @@ async def run_refresh() -> None:
 
 
 scheduler.add_job(  # pyright: ignore[reportUnknownMemberType] - APScheduler 3 has no types
-    run_upkeep, "interval", hours=6, id="upkeep", jitter=600, max_instances=1, coalesce=True
+    run_upkeep,
+    "interval",
+    hours=6,
+    id="upkeep",
+    jitter=600,
+    next_run_time=datetime.now(UTC) + FIRST_AFTER,
+    max_instances=1,
+    coalesce=True,
+    misfire_grace_time=None,
 )
 scheduler.add_job(  # pyright: ignore[reportUnknownMemberType] - APScheduler 3 has no types
     run_refresh, "interval", hours=1, id="members", jitter=300, max_instances=1, coalesce=True
