@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 
 import nonebot
@@ -32,6 +33,19 @@ def checked_settings() -> Settings:
     except PersonaMissing as error:
         raise SettingsError(f"设置有误：PERSONA={settings.persona}：{error}") from error
     return settings
+
+
+def port_is_free(host: str, port: int) -> bool:
+    """Tell whether the server could listen there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as trial:
+        if sys.platform != "win32":  # a port in its last minute of TIME_WAIT counts as free, as for the server
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, port))
+        except OSError:
+            return False
+    return True
 
 
 def start_nonebot(settings: Settings) -> None:
@@ -95,6 +109,10 @@ def main() -> None:
     except SettingsError as error:
         give_up(str(error))
         return
+    if not port_is_free(settings.host, settings.port):
+        give_up(
+            f"{settings.host} 的 PORT={settings.port} 用不了：可能已有一个在运行，先关掉它，或在 .env 里换一个 PORT（HOST 也请核对）"
+        )
     start_nonebot(settings)
     nonebot.run(
         loop=LOOP,
