@@ -82,5 +82,12 @@ scheduler.add_job(  # pyright: ignore[reportUnknownMemberType] - APScheduler 3 h
     misfire_grace_time=None,
 )
 scheduler.add_job(  # pyright: ignore[reportUnknownMemberType] - APScheduler 3 has no types
-    run_refresh, "interval", hours=1, id="members", jitter=300, max_instances=1, coalesce=True
+    run_refresh,
+    "interval",
+    hours=1,
+    id="members",
+    jitter=300,
+    max_instances=1,
+    coalesce=True,
+    misfire_grace_time=None,
 )
