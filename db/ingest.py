@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from psycopg.types.json import Jsonb
 
+from db import withdraw
 from db.models import ConversationId, MessageRow
 from db.pool import Connection
 from db.sightings import Known, KnownSeq, NewMessage, Stored, known_keys, known_seqs, twin
@@ -247,5 +248,7 @@ async def _link(conn: Connection, batch: Sequence[NewMessage], stored: Sequence[
     await add_keys(conn, batch, rows)
     again = [item for item in stored if not item.fresh]
     if again:
-        await complete(conn, [item.id for item in again], [batch[item.index] for item in again])
+        seen = [batch[item.index] for item in again]
+        await complete(conn, [item.id for item in again], seen)
+        await withdraw.catch_up(conn, [(item.account_id, item.message_id) for item in seen if item.message_id is not None])
     await owe(conn, batch, rows)

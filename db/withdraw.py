@@ -39,6 +39,29 @@ async def withdraw(
     return MessageRow(row)
 
 
+async def catch_up(conn: Connection, keys: Sequence[tuple[int, int]]) -> None:
+    """Withdraw stored messages whose notice came under an id, (account, message id), that was not known then."""
+    if not keys:
+        return
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            UPDATE messages m
+            SET withdrawn_at = w.withdrawn_at, withdrawn_by = w.operator_id
+            FROM unnest(%(accounts)s::bigint[], %(keys)s::bigint[]) AS a(account_id, message_id)
+            JOIN early_withdrawals w USING (account_id, message_id)
+            JOIN message_keys k USING (account_id, message_id)
+            WHERE m.id = k.message AND m.withdrawn_at IS NULL
+            RETURNING m.id
+            """,
+            {"accounts": [key[0] for key in keys], "keys": [key[1] for key in keys]},
+        )
+        rows = await cur.fetchall()
+    if rows:
+        await _unquote(conn, rows)
+        await _settle(conn, rows)
+
+
 async def _remember(conn: Connection, account_id: int, message_id: int, operator_id: int | None, at: datetime) -> None:
     await conn.execute(
         """
