@@ -229,6 +229,7 @@ _ACCEPTED = {
     "llm_structured": "应为 json_schema、json_object 或 tool",
     "superusers": '应为 QQ 号列表，例如 ["123456789"]',
     "enabled_groups": "应为群号列表，例如 [123456789]",
+    "bot_names": '应为名字列表，例如 ["小满"] 或 小满,满满',
 }
 _KINDS = {
     "int_parsing": "应为整数",

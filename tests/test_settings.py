@@ -115,6 +115,7 @@ def test_lists_are_read_in_every_usual_form(text: str) -> None:
         ({"llm_structured": "xml"}, ["LLM_STRUCTURED=xml", "json_schema"]),
         ({"enabled_groups": '["a"]'}, ["ENABLED_GROUPS", "群号列表"]),
         ({"superusers": "[1"}, ["SUPERUSERS=[1", "QQ 号列表"]),
+        ({"bot_names": "[小满]"}, ["BOT_NAMES=[小满]", '名字列表，例如 ["小满"]']),
         ({"host": "0.0.0.0"}, ["HOST=0.0.0.0", "ONEBOT_ACCESS_TOKEN"]),
         ({"debounce_seconds": "9"}, ["DEBOUNCE_MAX_SECONDS", "DEBOUNCE_SECONDS"]),
         ({"log_level": "loud"}, ["LOG_LEVEL=loud", "INFO"]),
