@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Protocol, cast
 
 from nonebot.adapters.onebot.v11 import Adapter, Bot
@@ -105,7 +106,8 @@ class NapCatAdapter(Adapter):
             return
         frame = cast("dict[str, object]", payload)
         if "post_type" not in frame:
-            self.json_to_event(frame)  # an answer to a call of ours
+            with suppress(asyncio.InvalidStateError):  # answered twice, or too late
+                self.json_to_event(frame)
             return
         if self.listener is not None:
             self.listener.heard(int(bot.self_id), cast("JsonObject", frame), raw)

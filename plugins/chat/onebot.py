@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from nonebot.adapters.onebot.v11 import ActionFailed, ApiNotAvailable, Bot, NetworkError
+from starlette.websockets import WebSocketDisconnect
 
 from agent.ports import PlatformError
 from db.models import Json
@@ -48,7 +49,7 @@ class NapCatCalls:
             raise CallFailed(read_failure(*_words(cast("dict[str, object]", error.info)))) from error
         except ApiNotAvailable as error:
             raise CallFailed(Failure("refused", "offline", "账号没有连接")) from error
-        except (NetworkError, RuntimeError, OSError) as error:
+        except (NetworkError, WebSocketDisconnect, RuntimeError, OSError) as error:
             # The socket broke, or nobody answered in time: it may have arrived all the same.
             raise CallFailed(unconfirmed(f"没有收到回应：{type(error).__name__}")) from error
 
