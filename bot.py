@@ -110,9 +110,7 @@ def main() -> None:
         give_up(str(error))
         return
     if not port_is_free(settings.host, settings.port):
-        give_up(
-            f"{settings.host} 的 PORT={settings.port} 用不了：可能已有一个在运行，先关掉它，或在 .env 里换一个 PORT（HOST 也请核对）"
-        )
+        give_up(f"{settings.host} 的 PORT={settings.port} 用不了：可能已有一个在运行，先关掉它，或在 .env 里换一个 PORT")
     start_nonebot(settings)
     nonebot.run(
         loop=LOOP,
