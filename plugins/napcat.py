@@ -11,11 +11,14 @@ import json
 from contextlib import suppress
 from typing import Protocol, cast
 
-from nonebot.adapters.onebot.v11 import Adapter, Bot
+from nonebot.adapters import Bot as BaseBot
+from nonebot.adapters.onebot.v11 import Adapter, ApiNotAvailable, Bot, NetworkError
+from nonebot.adapters.onebot.v11.utils import handle_api_result
 from nonebot.drivers import URL, ASGIMixin, WebSocket, WebSocketServerSetup
 from nonebot.exception import WebSocketClosed
 from nonebot.log import logger
 from nonebot.matcher import matchers
+from nonebot.utils import DataclassEncoder
 from typing_extensions import override
 
 from db.models import JsonObject
@@ -38,7 +41,7 @@ class Listener(Protocol):
         ...
 
     def joined(self, account_id: int) -> None:
-        """Learn that an account's first socket is open."""
+        """Learn that a socket of an account opened: there may be a gap to fill."""
         ...
 
     def parted(self, account_id: int) -> None:
@@ -114,6 +117,21 @@ class NapCatAdapter(Adapter):
         if any(matchers.values()):
             self._dispatch(bot, frame)
 
+    @override
+    async def _call_api(self, bot: BaseBot, api: str, **data: object) -> object:
+        """Send a call over the newest socket. ``_timeout`` (seconds) is ours and stays here."""
+        seconds = data.pop("_timeout", self.config.api_timeout)
+        websocket = self.connections.get(bot.self_id)
+        if websocket is None:
+            raise ApiNotAvailable
+        seq = self._result_store.get_seq()
+        await websocket.send(json.dumps({"action": api, "params": data, "echo": str(seq)}, cls=DataclassEncoder))
+        try:
+            answer = await self._result_store.fetch(seq, cast("float | None", seconds))
+        except TimeoutError:
+            raise NetworkError(f"no answer to {api}") from None
+        return handle_api_result(answer)
+
     def _dispatch(self, bot: Bot, frame: dict[str, object]) -> None:
         """Let other NoneBot plugins have the event; without any there is nothing to wait for."""
         event = self.json_to_event(frame)
@@ -127,11 +145,13 @@ class NapCatAdapter(Adapter):
         sockets.append(websocket)
         self.connections[self_id] = websocket
         if len(sockets) > 1:
+            # The old one may be half open for a while: what was missed meanwhile must be fetched now.
             logger.warning(f"账号 {self_id} 又连上了一次：两个连接的消息都会收，发送改走新的连接")
-            return cast("Bot", self.bots[self_id])
-        bot = Bot(self, self_id)
-        self.bot_connect(bot)
-        logger.success(f"账号 {self_id} 已连接")
+            bot = cast("Bot", self.bots[self_id])
+        else:
+            bot = Bot(self, self_id)
+            self.bot_connect(bot)
+            logger.success(f"账号 {self_id} 已连接")
         if self.listener is not None:
             self.listener.joined(int(self_id))
         return bot

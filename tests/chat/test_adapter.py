@@ -211,7 +211,7 @@ async def test_two_sockets_of_one_account_are_both_heard_and_calls_use_the_newes
         call = asyncio.create_task(door.calls.call(BOT, "get_status"))
         assert (await answer(old, {"online": True}))["action"] == "get_status"
         assert await call == {"online": True}
-    await door.until_coming([f"+{BOT}", f"-{BOT}"])
+    await door.until_coming([f"+{BOT}", f"+{BOT}", f"-{BOT}"])
 
 
 async def test_closing_the_old_of_two_sockets_keeps_the_new(door: Door) -> None:
@@ -223,7 +223,7 @@ async def test_closing_the_old_of_two_sockets_keeps_the_new(door: Door) -> None:
         call = asyncio.create_task(door.calls.call(BOT, "get_status"))
         await answer(new, None)
         await call
-        assert door.ear.coming == [f"+{BOT}"]
+        assert door.ear.coming == [f"+{BOT}", f"+{BOT}"], "each connect may have a gap to fill"
 
 
 async def test_two_accounts_are_kept_apart(door: Door) -> None:
@@ -370,7 +370,8 @@ async def test_a_storm_of_reconnects_leaves_nothing_behind(door: Door) -> None:
         while str(BOT) in door.adapter.bots:  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.01)
     assert door.ear.said() == [1] * 30
-    assert door.ear.coming.count(f"+{BOT}") == door.ear.coming.count(f"-{BOT}")
+    assert door.ear.coming.count(f"+{BOT}") == 30
+    assert door.ear.coming[-1] == f"-{BOT}"
     assert not door.adapter.connections
 
 
