@@ -99,16 +99,24 @@ async def add_keys(conn: Connection, batch: Sequence[NewMessage], rows: Sequence
 
 
 async def complete(conn: Connection, rows: Sequence[MessageRow], batch: Sequence[NewMessage]) -> None:
-    """Fill in what a second sight of a message knows and the first did not: its real_seq, its turn."""
+    """Fill in what a second sight of a message knows and the first did not: its real_seq, its turn, that it is ours."""
     await conn.execute(
         """
         UPDATE messages m
-        SET real_seq = coalesce(m.real_seq, t.real_seq), turn_id = coalesce(m.turn_id, t.turn_id)
-        FROM unnest(%(rows)s::bigint[], %(seqs)s::bigint[], %(turns)s::bigint[]) AS t(id, real_seq, turn_id)
+        SET real_seq = coalesce(m.real_seq, t.real_seq), turn_id = coalesce(m.turn_id, t.turn_id),
+            is_self = m.is_self OR t.is_self
+        FROM unnest(%(rows)s::bigint[], %(seqs)s::bigint[], %(turns)s::bigint[], %(selves)s::boolean[])
+             AS t(id, real_seq, turn_id, is_self)
         WHERE m.id = t.id
-          AND ((m.real_seq IS NULL AND t.real_seq IS NOT NULL) OR (m.turn_id IS NULL AND t.turn_id IS NOT NULL))
+          AND ((m.real_seq IS NULL AND t.real_seq IS NOT NULL) OR (m.turn_id IS NULL AND t.turn_id IS NOT NULL)
+               OR (t.is_self AND NOT m.is_self))
         """,
-        {"rows": list(rows), "seqs": [item.real_seq for item in batch], "turns": [item.turn_id for item in batch]},
+        {
+            "rows": list(rows),
+            "seqs": [item.real_seq for item in batch],
+            "turns": [item.turn_id for item in batch],
+            "selves": [item.is_self for item in batch],
+        },
     )
 
 

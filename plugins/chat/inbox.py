@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
-import psycopg
 from nonebot.log import logger
 
 from db.models import JsonObject
@@ -94,7 +93,9 @@ class Inbox:
                     await self._arrived.wait()
                 await self._step()
         finally:
-            self._to_disk(list(self._frames))
+            left = len(self._frames) - self._to_disk(list(self._frames))
+            if left:
+                logger.error(f"退出时磁盘缓冲已满，有 {left} 条收到的消息没能留下")
 
     async def _step(self) -> None:
         if self._spool.pending:
@@ -104,6 +105,7 @@ class Inbox:
         if batch:
             try:
                 await self._write(batch)
+                self._blocked = False
             except DatabaseUnavailable as error:
                 logger.error(f"数据库连不上，收到的消息先存到磁盘，恢复后会按顺序补存：{error}")
                 self._frames.extendleft(reversed(batch))
@@ -138,6 +140,7 @@ class Inbox:
                 continue
             self._spool.ack(len(records))
             wait = RETRY_SECONDS
+        self._blocked = False
         logger.success(f"数据库恢复了，磁盘上的 {before} 条已补存")
         self._mark()
 
@@ -173,7 +176,9 @@ class Inbox:
         """Store a batch; one that cannot be stored is halved until the frame at fault is alone, and set aside."""
         try:
             effects = await self._writer.write(batch)
-        except (psycopg.Error, ValueError, ArithmeticError) as error:
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - a background job: whatever one frame brings, the next are stored
             if len(batch) == 1:
                 self._set_aside(batch[0], error)
                 return

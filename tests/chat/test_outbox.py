@@ -122,6 +122,23 @@ async def test_the_sight_of_a_second_account_then_the_result_is_one_message(worl
     assert not await world.rows("SELECT FROM owed")
 
 
+async def test_what_another_process_took_for_a_strangers_words_is_ours_once_it_was_sent(
+    world: World, napcat: BusyNapCat, database: Database, tmp_path: Path, service: FakeService
+) -> None:
+    await world.until_row("DELETE FROM accounts RETURNING 1")
+    async with open_world(database, tmp_path / "b", service, scan_seconds="600") as other:
+        other.connect(BOT2)
+        assert BOT not in other.chat.own.ids
+
+        async def come_first() -> None:
+            other.event(BOT2, **other.message("在的", user=BOT))
+            await other.settle()
+
+        napcat.during = come_first
+        await world.chat.outbox.send(await address(world), Draft("在的"))
+        assert [row["is_self"] for row in await world.messages()] == [True]
+
+
 async def test_the_same_words_twice_are_two_messages_for_both_accounts(world: World) -> None:
     world.connect(BOT2)
     for _ in range(2):
