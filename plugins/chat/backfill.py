@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from nonebot.log import logger
 
@@ -19,6 +20,7 @@ from plugins.chat.own import OwnAccounts
 PAGE = 50
 PAGES = 10
 _HISTORY_SECONDS = 20.0
+_Place: TypeAlias = "tuple[int, int]"
 
 
 class Backfill:
@@ -51,22 +53,22 @@ class Backfill:
         return len(messages)
 
     async def _fetch(self, account_id: int, group_id: int, newest: int | None) -> list[JsonObject]:
-        found: dict[int, JsonObject] = {}
+        found: dict[_Place, JsonObject] = {}
         page = await self._page(account_id, group_id, None)
-        for _ in range(PAGES):
-            found.update({key: item for item in page if (key := order_key(item)) is not None})
-            if newest is None or not found or not page or min(found) <= newest + 1:
+        for pages in range(1, PAGES + 1):
+            found.update({place: item for item in page if (place := _place(item)) is not None})
+            if newest is None or not found or not page or min(found)[0] <= newest + 1 or pages == PAGES:
                 break
             page = await self._older(account_id, group_id, found)
-        return [found[key] for key in sorted(found) if newest is None or key >= newest]
+        return [found[place] for place in sorted(found) if newest is None or place[0] >= newest]
 
-    async def _older(self, account_id: int, group_id: int, found: dict[int, JsonObject]) -> Sequence[JsonObject]:
+    async def _older(self, account_id: int, group_id: int, found: dict[_Place, JsonObject]) -> Sequence[JsonObject]:
         """Ask for what lies before the oldest known message, whichever way this version pages."""
         oldest = min(found)
         anchor = as_int(found[oldest].get("message_id"))
         for backwards in (False, True):
             page = await self._page(account_id, group_id, anchor, backwards=backwards)
-            if any((key := order_key(item)) is not None and key < oldest for item in page):
+            if any((place := _place(item)) is not None and place[0] < oldest[0] for item in page):
                 return page
         return []
 
@@ -83,6 +85,12 @@ class Backfill:
 def order_key(message: JsonObject) -> int | None:
     """A message's place in its group: real_seq, else its time."""
     return as_int(message.get("real_seq")) or as_int(message.get("time"))
+
+
+def _place(message: JsonObject) -> _Place | None:
+    """Where a message belongs; within one second the ids keep messages apart that have no real_seq."""
+    order = order_key(message)
+    return None if order is None else (order, as_int(message.get("message_id")) or 0)
 
 
 def as_event(message: JsonObject, account_id: int, group_id: int) -> JsonObject:

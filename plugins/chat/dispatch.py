@@ -61,6 +61,8 @@ class Dispatch:
         self._jobs = jobs
         self._workers = workers
         self._pokes = PokeLimit()
+        self._behind: set[int] = set()
+        self._catching: set[int] = set()
 
     def deliver(self, effects: Sequence[Effect]) -> None:
         """Act on what a batch brought about, in order."""
@@ -75,7 +77,7 @@ class Dispatch:
                 if self._pokes.allows(where.id, effect.user_id, time.monotonic()):
                     self._lanes.heard(where.id, poked=True)
             case Ordered():
-                self._jobs.start("执行命令", self._order(effect))
+                self._jobs.start("执行命令", self._order(effect), urgent=True)
             case QuoteMissing() | ForwardMissing() | MembersStale():
                 self._fetch(effect)
             case MayTalk(conversation=where):
@@ -102,7 +104,7 @@ class Dispatch:
     def joined(self, account_id: int) -> None:
         """An account's socket opened."""
         self._own.joined(account_id)
-        self._jobs.start("接上账号", self._catch_up(account_id))
+        self._jobs.start("接上账号", self._catch_up_once(account_id))
 
     def parted(self, account_id: int) -> None:
         """An account's last socket closed."""
@@ -113,7 +115,7 @@ class Dispatch:
     def refused(self, address: Address, failure: Failure) -> None:
         """A send was refused: what that says about the group or the account is remembered."""
         if failure.reason in {"removed", "muted", "offline"}:
-            self._jobs.start("记下发送被拒的原因", self._learn(address, failure))
+            self._jobs.start("记下发送被拒的原因", self._learn(address, failure), urgent=True)
 
     def quote_called(self, missing: QuoteMissing) -> None:
         """A reply turned out to be to us."""
@@ -134,7 +136,7 @@ class Dispatch:
         state.online, state.note = effect.online, effect.note
         if effect.online:
             logger.success(f"账号 {effect.account_id} 恢复在线")
-            self._jobs.start("接上账号", self._catch_up(effect.account_id))
+            self._jobs.start("接上账号", self._catch_up_once(effect.account_id))
         else:
             logger.error(
                 f"账号 {effect.account_id} 的 QQ 已离线（{effect.note or '心跳报告离线'}）：暂停发言，请到 NapCat 重新登录"
@@ -152,6 +154,19 @@ class Dispatch:
                 note=state.note,
                 worker=self._own.worker,
             )
+
+    async def _catch_up_once(self, account_id: int) -> None:
+        """Catch up, one run at a time: what a storm of reconnects asks for meanwhile is one more run."""
+        self._behind.add(account_id)
+        if account_id in self._catching:
+            return
+        self._catching.add(account_id)
+        try:
+            while account_id in self._behind:
+                self._behind.discard(account_id)
+                await self._catch_up(account_id)
+        finally:
+            self._catching.discard(account_id)
 
     async def _catch_up(self, account_id: int) -> None:
         """Learn who the account is and where, fill gaps, and look at what is owed."""

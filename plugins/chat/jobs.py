@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 
 from nonebot.log import logger
@@ -20,15 +21,19 @@ class Jobs:
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: dict[str, asyncio.TimerHandle] = {}
 
-    def start(self, what: str, work: Coroutine[object, object, object]) -> None:
-        """Start a job; ``what`` is for the log. Too many waiting: it is dropped, with a log line."""
+    def start(self, what: str, work: Coroutine[object, object, object], *, urgent: bool = False) -> None:
+        """Start a job; ``what`` is for the log. Too many waiting: it is dropped, with a log line.
+
+        ``urgent``: somebody waits for it, so it does not stand in line behind work that may take long.
+        """
         if len(self._tasks) >= self._waiting:
             work.close()
             logger.warning(f"后台任务太多，跳过：{what}")
             return
-        task = asyncio.create_task(self._run(what, work))
+        task = asyncio.create_task(self._run(what, work, contextlib.nullcontext() if urgent else self._places))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # also when it was cancelled before its first step
 
     def start_after(self, seconds: float, what: str, work: Callable[[], Coroutine[object, object, object]]) -> None:
         """Start a job later, once; a second request for the same ``what`` meanwhile is the same request."""
@@ -51,11 +56,11 @@ class Jobs:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
 
-    async def _run(self, what: str, work: Coroutine[object, object, object]) -> None:
+    async def _run(
+        self, what: str, work: Coroutine[object, object, object], place: contextlib.AbstractAsyncContextManager[None]
+    ) -> None:
         try:
-            async with self._places:
+            async with place:
                 await work
         except Exception:  # noqa: BLE001 - a background job
             logger.exception(f"后台任务出错：{what}")
-        finally:
-            work.close()
