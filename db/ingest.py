@@ -99,23 +99,24 @@ async def add_keys(conn: Connection, batch: Sequence[NewMessage], rows: Sequence
 
 
 async def complete(conn: Connection, rows: Sequence[MessageRow], batch: Sequence[NewMessage]) -> None:
-    """Fill in what a second sight of a message knows and the first did not: its real_seq, its turn, that it is ours."""
+    """Fill in what a second sight of a message knows and the first did not: its real_seq, its turn, whose it is."""
     await conn.execute(
         """
         UPDATE messages m
         SET real_seq = coalesce(m.real_seq, t.real_seq), turn_id = coalesce(m.turn_id, t.turn_id),
-            is_self = m.is_self OR t.is_self
-        FROM unnest(%(rows)s::bigint[], %(seqs)s::bigint[], %(turns)s::bigint[], %(selves)s::boolean[])
-             AS t(id, real_seq, turn_id, is_self)
+            is_self = m.is_self OR t.is_self, is_command = m.is_command OR t.is_command
+        FROM unnest(%(rows)s::bigint[], %(seqs)s::bigint[], %(turns)s::bigint[], %(selves)s::boolean[], %(commands)s::boolean[])
+             AS t(id, real_seq, turn_id, is_self, is_command)
         WHERE m.id = t.id
           AND ((m.real_seq IS NULL AND t.real_seq IS NOT NULL) OR (m.turn_id IS NULL AND t.turn_id IS NOT NULL)
-               OR (t.is_self AND NOT m.is_self))
+               OR (t.is_self AND NOT m.is_self) OR (t.is_command AND NOT m.is_command))
         """,
         {
             "rows": list(rows),
             "seqs": [item.real_seq for item in batch],
             "turns": [item.turn_id for item in batch],
             "selves": [item.is_self for item in batch],
+            "commands": [item.is_command for item in batch],
         },
     )
 

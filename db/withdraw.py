@@ -31,6 +31,7 @@ async def withdraw(
             {"account": account_id, "key": message_id, "operator": operator_id, "at": at},
         )
         row = await cur.fetchone()
+    await _unquote_fetched(conn, account_id, message_id, at)
     if row is None:
         await _remember(conn, account_id, message_id, operator_id, at)
         return None
@@ -76,6 +77,20 @@ async def _remember(conn: Connection, account_id: int, message_id: int, operator
 async def _unquote(conn: Connection, rows: Sequence[int]) -> None:
     await conn.execute(
         "UPDATE messages SET quote_text = NULL WHERE quoted_id = ANY(%(rows)s) AND quote_text IS NOT NULL", {"rows": list(rows)}
+    )
+
+
+async def _unquote_fetched(conn: Connection, account_id: int, message_id: int, at: datetime) -> None:
+    """Empty the quotes that were fetched from QQ while the message itself was not stored."""
+    await conn.execute(
+        """
+        UPDATE messages q
+        SET quote_text = NULL
+        WHERE q.quoted_key = %(key)s AND q.quoted_id IS NULL AND q.quote_text IS NOT NULL
+          AND q.sent_at > %(at)s - interval '1 day'
+          AND EXISTS (SELECT FROM message_keys k WHERE k.message = q.id AND k.account_id = %(account)s)
+        """,
+        {"account": account_id, "key": message_id, "at": at},
     )
 
 

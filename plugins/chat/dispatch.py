@@ -184,7 +184,7 @@ class Dispatch:
     async def _order(self, order: Ordered) -> None:
         answer = await self._workers.commands.run(order)
         if answer:
-            await self._workers.outbox.send(Address(order.conversation, order.account_id), Draft(answer))
+            await self._workers.outbox.send(Address(order.conversation, order.account_id, command=True), Draft(answer))
 
     async def _learn(self, address: Address, failure: Failure) -> None:
         where = address.conversation

@@ -21,6 +21,7 @@ from db.pool import Connection, Database, DatabaseUnavailable
 from db.sightings import NewMessage, Quoted
 from plugins.chat.failures import Failure
 from plugins.chat.fields import as_int, as_object
+from plugins.chat.hygiene import one_line
 from plugins.chat.onebot import SEND_SECONDS, CallFailed, OneBot
 from plugins.chat.own import OwnAccounts
 from plugins.chat.plaintext import plain, split
@@ -31,15 +32,17 @@ A_MINUTE = 20
 TYPING_MAX_SECONDS = 8.0
 CLOSE_SECONDS = 3.0
 _LINES = 1000
+_LOGGED = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """From whom, to where, and for which turn."""
+    """From whom, to where, and for which turn. ``command``: it answers a command, which is no part of the talk."""
 
     conversation: Conversation
     account_id: int
     turn_id: TurnId | None = None
+    command: bool = False
 
 
 @dataclass(slots=True)
@@ -159,7 +162,7 @@ class Outbox:
         message_id = as_int(as_object(data).get("message_id"))
         if not message_id:
             return await self._not_sent(address, row, Failure("unknown", "unconfirmed", "QQ 没有给出消息编号"))
-        logger.info(f"{where_name(address.conversation)} ← {text}")
+        logger.info(f"{where_name(address.conversation)} ← {one_line(text, _LOGGED)}")
         try:
             pos = await self._database.run(lambda conn: self._remember(conn, address, segments, row, message_id))
         except (DatabaseUnavailable, psycopg.Error) as error:
@@ -206,6 +209,7 @@ class Outbox:
             text=rendered.text,
             body=rendered.body,
             is_self=True,
+            is_command=address.command,
             quoted_id=quoted.id if quoted else None,
             quoted_key=own.reply_key,
             quote_name=quoted.sender_name if quoted else None,
