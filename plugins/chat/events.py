@@ -74,13 +74,13 @@ def _read_message(raw: JsonObject, account_id: int, *, sent: bool, now: datetime
         return Skipped(account_id, "message in no conversation")
     message = raw.get("message")
     reading = read_segments(raw.get("raw_message") if message is None else message)
-    real_seq = as_int(raw.get("real_seq"))
     sender = _read_sender(raw, fields, user_id, reading)
     return Incoming(
         account_id=account_id,
         conversation=conversation,
         message_id=as_int(raw.get("message_id")),
-        real_seq=real_seq if real_seq is not None and real_seq > 0 else None,
+        # Among friends every account counts for itself: the number names no message of the conversation.
+        real_seq=as_id(raw.get("real_seq")) or None if kind == "group" else None,
         sender=sender,
         is_self=own,
         at=read_time(raw.get("time"), now),
