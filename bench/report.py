@@ -72,8 +72,8 @@ def _processor() -> str:
 
 
 def stamp(load: float) -> str:
-    """Say when a benchmark ran, and how busy the machine was before it."""
-    return f"测于 {datetime.now():%Y-%m-%d %H:%M}，开始前一分钟的系统负载 {load:.2f}。"
+    """Say when a benchmark ran, and how busy the machine was with other things just before it."""
+    return f"测于 {datetime.now():%Y-%m-%d %H:%M}，开始前的系统负载（一分钟平均）{load:.2f}。"
 
 
 def write_page(sections: Sequence[Section]) -> None:
