@@ -5,30 +5,25 @@ from __future__ import annotations
 from db.models import ConversationId
 from db.pool import Connection
 
+NOBODY = "已忘记的成员"
+"""What stands in the place of a forgotten member's name."""
+
 
 async def member(conn: Connection, conversation_id: ConversationId, user_id: int) -> int:
     """Empty what a member said, and delete what was derived from it; returns how many messages that were.
 
     The rows stay as withdrawn ones, so that order and labels do not move. Runs in one transaction.
     """
-    await conn.execute(
-        """
-        UPDATE messages q
-        SET quote_text = NULL, quote_name = ''
-        FROM messages m
-        WHERE m.conversation_id = %(conversation)s AND m.sender_id = %(user)s AND q.quoted_id = m.id
-        """,
-        {"conversation": conversation_id, "user": user_id},
-    )
+    await _empty_quotes(conn, conversation_id, user_id)
     cur = await conn.execute(
         """
         UPDATE messages
-        SET text = '', body = '', segments = '[]', quote_text = NULL, quote_name = NULL,
+        SET text = '', body = '', segments = '[]', quote_text = NULL, quote_name = NULL, sender_name = %(nobody)s,
             withdrawn_at = coalesce(withdrawn_at, now()), withdrawn_by = coalesce(withdrawn_by, %(user)s)
         WHERE conversation_id = %(conversation)s AND sender_id = %(user)s AND NOT is_self
           AND (body <> '' OR withdrawn_at IS NULL)
         """,
-        {"conversation": conversation_id, "user": user_id},
+        {"conversation": conversation_id, "user": user_id, "nobody": NOBODY},
     )
     await conn.execute(
         """
@@ -40,16 +35,50 @@ async def member(conn: Connection, conversation_id: ConversationId, user_id: int
         """,
         {"conversation": conversation_id, "user": user_id},
     )
-    await conn.execute(
-        "DELETE FROM member_names WHERE conversation_id = %(conversation)s AND user_id = %(user)s",
-        {"conversation": conversation_id, "user": user_id},
-    )
+    await _forget_names(conn, conversation_id, user_id)
+    await _forget_steps(conn, conversation_id)
+    return cur.rowcount
+
+
+async def _empty_quotes(conn: Connection, conversation_id: ConversationId, user_id: int) -> None:
+    """Empty what others' replies quote of a member, stored or fetched."""
     await conn.execute(
         """
-        DELETE FROM reactions r
-        USING messages m
-        WHERE m.id = r.message AND m.conversation_id = %(conversation)s AND r.user_id = %(user)s
+        UPDATE messages q
+        SET quote_text = NULL, quote_name = ''
+        WHERE q.conversation_id = %(conversation)s AND q.quote_name IS NOT NULL
+          AND (q.quote_sender = %(user)s
+               OR EXISTS (SELECT FROM messages m WHERE m.id = q.quoted_id AND m.sender_id = %(user)s))
         """,
         {"conversation": conversation_id, "user": user_id},
     )
-    return cur.rowcount
+
+
+async def _forget_names(conn: Connection, conversation_id: ConversationId, user_id: int) -> None:
+    """Forget what a member was called and how they reacted."""
+    await conn.execute(
+        """
+        WITH names AS (
+            DELETE FROM member_names WHERE conversation_id = %(conversation)s AND user_id = %(user)s
+        ), reactions AS (
+            DELETE FROM reactions r USING messages m
+            WHERE m.id = r.message AND m.conversation_id = %(conversation)s AND r.user_id = %(user)s
+        )
+        UPDATE members SET nickname = '', card = '', title = ''
+        WHERE conversation_id = %(conversation)s AND user_id = %(user)s
+        """,
+        {"conversation": conversation_id, "user": user_id},
+    )
+
+
+async def _forget_steps(conn: Connection, conversation_id: ConversationId) -> None:
+    """Empty what tools read out in this conversation's turns: it may hold anybody's words."""
+    await conn.execute(
+        """
+        UPDATE turn_steps s
+        SET result = NULL
+        FROM turns t
+        WHERE t.id = s.turn_id AND t.conversation_id = %(conversation)s AND s.kind = 'tool' AND s.result IS NOT NULL
+        """,
+        {"conversation": conversation_id},
+    )

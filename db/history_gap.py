@@ -24,14 +24,14 @@ async def newest_seq(conn: Connection, conversation_id: ConversationId, *, below
         return None if value is None else int(value)
 
 
-async def set_quote(conn: Connection, message: MessageRow, *, name: str, text: str) -> None:
+async def set_quote(conn: Connection, message: MessageRow, *, sender_id: int, name: str, text: str) -> None:
     """Fill in whom and what a message quotes, unless that is known already."""
     await conn.execute(
         """
-        UPDATE messages SET quote_name = %(name)s, quote_text = %(text)s
+        UPDATE messages SET quote_sender = %(sender)s, quote_name = %(name)s, quote_text = %(text)s
         WHERE id = %(message)s AND quoted_id IS NULL AND quote_text IS NULL
         """,
-        {"message": message, "name": name, "text": text},
+        {"message": message, "sender": sender_id, "name": name, "text": text},
     )
 
 

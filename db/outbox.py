@@ -109,26 +109,29 @@ async def cancel(conn: Connection, outbox_id: OutboxId, *, detail: str) -> None:
     )
 
 
-async def cancel_waiting(conn: Connection, conversation_id: ConversationId, *, detail: str) -> int:
-    """Cancel everything in a conversation that has not left; returns how many."""
+async def cancel_waiting(conn: Connection, conversation_id: ConversationId, *, detail: str, account_id: int | None = None) -> int:
+    """Cancel everything in a conversation that has not left, or what one account wanted to say; returns how many."""
     cur = await conn.execute(
         """
         UPDATE outbox SET status = 'cancelled', detail = %(detail)s, settled_at = now()
         WHERE conversation_id = %(id)s AND status = 'waiting'
+          AND (%(account)s::bigint IS NULL OR account_id = %(account)s)
         """,
-        {"id": conversation_id, "detail": detail},
+        {"id": conversation_id, "detail": detail, "account": account_id},
     )
     return cur.rowcount
 
 
-async def refuse_waiting(conn: Connection, conversation_id: ConversationId, *, reason: SendReason, detail: str) -> int:
-    """waiting → refused for everything in a conversation that has not left, because QQ would refuse it; returns how many."""
+async def refuse_waiting(
+    conn: Connection, conversation_id: ConversationId, account_id: int, *, reason: SendReason, detail: str
+) -> int:
+    """waiting → refused for what an account has not sent in a conversation, because QQ would refuse it; returns how many."""
     cur = await conn.execute(
         """
         UPDATE outbox SET status = 'refused', reason = %(reason)s, detail = %(detail)s, settled_at = now()
-        WHERE conversation_id = %(id)s AND status = 'waiting'
+        WHERE conversation_id = %(id)s AND account_id = %(account)s AND status = 'waiting'
         """,
-        {"id": conversation_id, "reason": reason, "detail": detail},
+        {"id": conversation_id, "account": account_id, "reason": reason, "detail": detail},
     )
     return cur.rowcount
 
@@ -146,6 +149,18 @@ async def held_back(conn: Connection, outbox_id: OutboxId) -> SendReason | None:
 @dataclass(frozen=True, slots=True)
 class _HeldBack:
     reason: SendReason | None
+
+
+async def cancel_turn(conn: Connection, turn_id: TurnId, *, detail: str) -> int:
+    """Cancel what a turn wanted to say and has not left; returns how many."""
+    cur = await conn.execute(
+        """
+        UPDATE outbox SET status = 'cancelled', detail = %(detail)s, settled_at = now()
+        WHERE turn_id = %(turn)s AND status = 'waiting'
+        """,
+        {"turn": turn_id, "detail": detail},
+    )
+    return cur.rowcount
 
 
 async def abandon(conn: Connection, *, turns: Sequence[str]) -> None:

@@ -135,19 +135,18 @@ async def running(conn: Connection) -> list[Live]:
         return await cur.fetchall()
 
 
-async def interrupt_lost(conn: Connection, *, dead_workers: Sequence[str]) -> list[ConversationId]:
+async def interrupt_lost(conn: Connection, *, dead_workers: Sequence[str]) -> dict[TurnId, ConversationId]:
     """running → interrupted for turns whose lease ran out or whose process is known to be gone."""
-    async with conn.cursor(row_factory=scalar_row) as cur:
-        await cur.execute(
-            """
-            UPDATE turns
-            SET status = 'interrupted', error = coalesce(error, '进程中断'), ended_at = now(), lease_until = NULL
-            WHERE status = 'running' AND (lease_until < now() OR worker = ANY(%(dead)s))
-            RETURNING conversation_id
-            """,
-            {"dead": list(dead_workers)},
-        )
-        return [ConversationId(value) for value in await cur.fetchall()]
+    cur = await conn.execute(
+        """
+        UPDATE turns
+        SET status = 'interrupted', error = coalesce(error, '进程中断'), ended_at = now(), lease_until = NULL
+        WHERE status = 'running' AND (lease_until < now() OR worker = ANY(%(dead)s))
+        RETURNING id, conversation_id
+        """,
+        {"dead": list(dead_workers)},
+    )
+    return {TurnId(turn): ConversationId(conversation) for turn, conversation in await cur.fetchall()}
 
 
 async def cancel_queued(conn: Connection, *, older_than: float) -> int:

@@ -50,6 +50,8 @@ class Levers:
     """What commands move besides rows."""
 
     stop: Callable[[Conversation], Awaitable[bool]]
+    quit: Callable[[Conversation], Awaitable[None]]
+    opened: Callable[[Conversation, int], None]
     look: Callable[[Conversation], None]
     running: Callable[[], int]
     spent: Callable[[ConversationId], Awaitable[int]]
@@ -66,30 +68,44 @@ class Commands:
 
     async def run(self, order: Ordered) -> str | None:
         """Carry out one command; returns the answer. None: stay silent (a stranger in a group that is not enabled)."""
-        where, command = order.conversation, order.command
+        where, kind = order.conversation, order.command.kind
         superuser = order.sender.user_id in self._settings.superusers
-        if not superuser and not is_enabled(where, self._settings):
+        if not superuser and kind != "forget" and not is_enabled(where, self._settings):
             return None
+        refusal = may_use(kind, superuser=superuser, role=await self._role(order), private=where.kind == "private")
+        if refusal:
+            return refusal
+        if kind == "status":
+            return await self._status(where)
         async with self._database.transaction() as conn:
-            role = order.sender.role
-            if role == "unknown":
-                role = await members.role_of(conn, where.id, order.sender.user_id)
-            refusal = may_use(command.kind, superuser=superuser, role=role, private=where.kind == "private")
-            if refusal:
-                return refusal
             answer = await self._do(conn, order)
-        if command.kind == "stop":
-            stopped = await self._levers.stop(where)
-            return "好，停下了" if stopped else "现在没有在进行的一轮"
-        if command.kind in {"enable", "unquiet"}:
-            self._levers.look(where)
-        return answer
+        return await self._move(order) or answer or None
+
+    async def _role(self, order: Ordered) -> Role:
+        if order.sender.role != "unknown":
+            return order.sender.role
+        async with self._database.connection() as conn:
+            return await members.role_of(conn, order.conversation.id, order.sender.user_id)
+
+    async def _move(self, order: Ordered) -> str:
+        """Move what runs, after the rows are changed; an answer where that says more than the rows."""
+        where = order.conversation
+        match order.command.kind:
+            case "stop":
+                return "好，停下了" if await self._levers.stop(where) else "现在没有在进行的一轮"
+            case "disable":
+                await self._levers.quit(where)
+            case "enable":
+                self._levers.opened(where, order.account_id)
+            case "unquiet":
+                self._levers.look(where)
+            case _:
+                pass
+        return ""
 
     async def _do(self, conn: Connection, order: Ordered) -> str:
         command = order.command
         match command.kind:
-            case "status":
-                return await self._status(order.conversation)
             case "enable" | "disable":
                 return await self._enable(conn, order, on=command.kind == "enable")
             case "quiet" | "unquiet":
@@ -98,10 +114,12 @@ class Commands:
                 return await self._persona(conn, order, command.name)
             case "forget":
                 count = await forget.member(conn, order.conversation.id, order.sender.user_id)
+                if count == 0 and not is_enabled(order.conversation, self._settings):
+                    return ""  # nothing is kept here, and nobody asked for a bot here
                 return f"好，已经忘记你了：你在这里的 {count} 条消息我不会再看，也不会再用"
             case "help":
                 return f"{command.error}\n{USAGE}" if command.error else USAGE
-            case "stop":
+            case "stop" | "status":
                 return ""
 
     async def _status(self, where: Conversation) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from nonebot.log import logger
 
 from agent.ports import Draft
-from db import accounts, conversations
+from db import accounts, memberships
+from db.models import Conversation
 from db.pool import Database
+from plugins.chat.apply import remove
 from plugins.chat.backfill import Backfill
 from plugins.chat.commands import Commands
 from plugins.chat.effects import (
@@ -59,6 +62,7 @@ class Dispatch:
         self._own = own
         self._lanes = lanes
         self._jobs = jobs
+        self._orders = Jobs()  # 停 must not queue behind histories and member lists
         self._workers = workers
         self._pokes = PokeLimit()
         self._behind: set[int] = set()
@@ -105,6 +109,12 @@ class Dispatch:
         """An account's socket opened."""
         self._own.joined(account_id)
         self._jobs.start("接上账号", self._catch_up_once(account_id))
+
+    def opened(self, where: Conversation, account_id: int) -> None:
+        """A conversation was enabled: read its members, and what was said lately."""
+        self._own.saw(where.id, account_id, None)
+        self._jobs.start("补历史消息", self._workers.backfill.fill(account_id, where))
+        self._jobs.start("刷新成员列表", self._workers.refresh.members(account_id, where))
 
     def parted(self, account_id: int) -> None:
         """An account's last socket closed."""
@@ -191,8 +201,9 @@ class Dispatch:
         if failure.reason == "offline":
             self._account(AccountSeen(address.account_id, False, failure.detail))
             return
-        async with self._database.connection() as conn:
+        async with self._database.transaction() as conn:
             if failure.reason == "removed":
-                await conversations.mark_gone(conn, where.id)
+                self._own.left(where.id, address.account_id)
+                await remove(conn, where.id, address.account_id, at=datetime.now(UTC))
             else:
-                await conversations.presume_muted(conn, where.id)
+                await memberships.presume_muted(conn, where.id, address.account_id)

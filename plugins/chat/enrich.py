@@ -45,7 +45,7 @@ class Enrich:
         body = render(read_segments(data.get("message")).parts, lambda _: None).body
         ours = author in self._own.connected
         async with self._database.transaction() as conn:
-            await history_gap.set_quote(conn, missing.row, name=name, text=quote_line(body))
+            await history_gap.set_quote(conn, missing.row, sender_id=author, name=name, text=quote_line(body))
             sender_id = await history_gap.may_call(conn, missing.row) if ours and not missing.late else None
             known = sender_id is not None and sender_id not in self._own.ids
             ignored = known and (missing.conversation.id, sender_id) in await members.ignored(conn, [missing.conversation.id])

@@ -38,6 +38,8 @@ class _Lane:
     at_once: bool = False
     poked: bool = False
     waiting: bool = False
+    busy: bool = False
+    """Another process has the turn: look again, without a place meanwhile."""
 
 
 class Lanes:
@@ -119,6 +121,10 @@ class Lanes:
             while self._open and (lane.at_once or lane.debounce.first is not None):
                 await self._window(lane)
                 await self._serve(lane)
+                if lane.busy:
+                    lane.busy = False
+                    await asyncio.sleep(AGAIN_SECONDS)
+                    lane.at_once = True
         except asyncio.CancelledError:
             raise
         except DatabaseUnavailable as error:
@@ -161,8 +167,7 @@ class Lanes:
                 return
             afterwards = await self._run(lane, plan)
             if afterwards == "busy":
-                await asyncio.sleep(AGAIN_SECONDS)
-                lane.at_once = True
+                lane.busy = True
                 return
             if afterwards != "done" or not self._open or not await self._planner.owes(lane.conversation_id):
                 return

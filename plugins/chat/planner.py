@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from db import accounts, conversations, members, owed
-from db.models import CallKind, Conversation, ConversationId, OwedCall, Role, Trigger
+from db import accounts, conversations, members, memberships, owed
+from db.models import CallKind, Conversation, ConversationId, MessageRow, OwedCall, Role, Trigger
 from db.pool import Connection, Database
 from plugins.chat.own import OwnAccounts
 from plugins.chat.rules import ambient_chance, daily_calls, is_enabled, is_muted, is_quiet, talk_frequency
@@ -26,14 +26,21 @@ class Plan:
     account_id: int
     trigger: Trigger
     bot_role: Role
+    calls: tuple[MessageRow, ...] = ()
+    """The open calls that made it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoTurn:
-    """Why there is none. ``blocked``: something is owed but cannot be answered now."""
+    """Why there is none."""
 
     why: str
-    blocked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Speaker:
+    account_id: int
+    role: Role
 
 
 class Planner:
@@ -65,30 +72,53 @@ class Planner:
             calls = await owed.due(conn, conversation_id, now)
             plan = await self._decide(conn, conversation, calls, poked=poked, now=now)
         if isinstance(plan, Plan) and await self._spent(conversation_id) >= daily_calls(conversation, self._settings):
-            return NoTurn("今日模型调用次数已用完", blocked=bool(calls))
+            return NoTurn("今日模型调用次数已用完")
         return plan
 
     async def _decide(
         self, conn: Connection, conversation: Conversation, calls: Sequence[OwedCall], *, poked: bool, now: datetime
     ) -> Plan | NoTurn:
         if conversation.left_at is not None:
-            return NoTurn("已不在群里", blocked=bool(calls))
-        called = calls[-1].account_id if calls else None
-        if called is not None and await self._elsewhere(conn, called):
-            return NoTurn("由连着那个账号的进程来回应")
-        account_id = self._own.speaker(conversation.id, called)
-        if account_id is None:
-            return NoTurn("账号不在线", blocked=bool(calls))
-        role = await members.role_of(conn, conversation.id, account_id)
-        if is_muted(conversation, role, now):
-            return NoTurn("被禁言", blocked=bool(calls))
+            return NoTurn("已不在群里")
+        speaker = await self._speaker(conn, conversation, calls[-1] if calls else None, now)
+        if isinstance(speaker, NoTurn):
+            return speaker
+        account_id, role = speaker.account_id, speaker.role
+        conversation = replace(conversation, muted_until=None)  # another account's mute is not the speaker's
         if calls:
-            return Plan(conversation, account_id, _strongest(calls), role)
+            return Plan(conversation, account_id, _strongest(calls), role, tuple(call.message for call in calls))
         if poked:
             return Plan(conversation, account_id, "poke", role)
         if await self._joins_in(conn, conversation, now):
             return Plan(conversation, account_id, "ambient", role)
         return NoTurn("不插话")
+
+    async def _speaker(
+        self, conn: Connection, conversation: Conversation, call: OwedCall | None, now: datetime
+    ) -> _Speaker | NoTurn:
+        """Choose who speaks: the called account, else the last that heard the group, in any case one that may.
+
+        Whoever was mentioned or replied to answers itself, when its mute is over; any account answers to the name.
+        """
+        called = None if call is None else call.account_id
+        if called is not None and await self._elsewhere(conn, called):
+            return NoTurn("由连着那个账号的进程来回应")
+        candidates = self._own.speakers(conversation.id, called)
+        if call is not None and call.kind != "name" and called in candidates:
+            candidates = [call.account_id]
+        why = NoTurn("账号不在线")
+        standings = await memberships.standings(conn, conversation.id, candidates)
+        for account_id in candidates:
+            standing = standings.get(account_id)
+            if standing is not None and standing.left_at is not None:
+                why = NoTurn("已不在群里")
+                continue
+            role = await members.role_of(conn, conversation.id, account_id)
+            own_mute = None if standing is None else standing.muted_until
+            if not is_muted(replace(conversation, muted_until=own_mute), role, now):
+                return _Speaker(account_id, role)
+            why = NoTurn("被禁言")
+        return why
 
     async def _elsewhere(self, conn: Connection, account_id: int) -> bool:
         """A call belongs to the process that holds the called account's socket, while that process lives."""

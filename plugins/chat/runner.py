@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from nonebot.log import logger
@@ -24,6 +24,8 @@ LEASE_SECONDS = 30.0
 RENEW_SECONDS = 8.0
 RETRY_BASE_SECONDS = 20.0
 RETRY_CAP_SECONDS = 600.0
+OWED_LONGEST = timedelta(days=1)
+"""A call that could not be answered for so long (mute, budget, a dead model) is history."""
 END_ATTEMPTS = 8
 STOPPED = "stopped"
 T = TypeVar("T")
@@ -85,13 +87,15 @@ class Runner:
         async with self._database.transaction() as conn:
             live = await turns.running(conn)
             dead = [turn.worker for turn in live if turn.worker != self.worker and is_dead(turn.worker)]
-            found = await turns.interrupt_lost(conn, dead_workers=dead)
+            lost = await turns.interrupt_lost(conn, dead_workers=dead)
+            await owed.settle_answered(conn, list(lost))
+            await owed.expire(conn, self._doors.clock() - OWED_LONGEST)
             await turns.cancel_queued(conn, older_than=LEASE_SECONDS * 2)
             await outbox.abandon(conn, turns=["interrupted", "failed", "cancelled"])
             await outbox.settle_stored(conn)
-        for conversation_id in found:
-            logger.warning(f"会话 {conversation_id}：上一轮因进程中断没有完成，欠的回复会重新处理")
-        return found
+        for turn_id, conversation_id in lost.items():
+            logger.warning(f"会话 {conversation_id}：第 {turn_id} 轮因进程中断没有完成，还没回应的会重新处理")
+        return list(lost.values())
 
     async def _begin(self, plan: Plan) -> TurnId | None:
         where = plan.conversation
@@ -145,39 +149,41 @@ class Runner:
                 if not await turns.finish(conn, turn_id, worker=self.worker, end=end):
                     return "failed"
                 await turns.advance_watermark(conn, where, result.shown_pos)
-                settled = await owed.settle_shown(conn, where, turn_id=turn_id, shown_pos=result.shown_pos)
-                if plan.trigger in {"mention", "reply", "name"} and settled == 0:
-                    await self._postpone(conn, where)  # it was not shown: do not spin
-                    return "failed"
-            return "done"
+                await owed.settle_shown(conn, where, turn_id=turn_id, shown_pos=result.shown_pos)
+                # What made the turn and is open still was not shown: it waits, or the lane would spin.
+                return "failed" if await self._postpone(conn, plan) else "done"
 
         return await self._end(turn_id, write)
 
     async def _failed(self, plan: Plan, turn_id: TurnId, reason: str) -> Afterwards:
         async def write(conn: Connection) -> Afterwards:
             async with conn.transaction():
-                await turns.finish(conn, turn_id, worker=self.worker, end=End("failed", error=reason))
-                await self._postpone(conn, plan.conversation.id)
+                if await turns.finish(conn, turn_id, worker=self.worker, end=End("failed", error=reason)):
+                    await owed.settle_answered(conn, [turn_id])
+                    await self._postpone(conn, plan)
             return "failed"
 
         return await self._end(turn_id, write)
 
     async def _interrupted(self, plan: Plan, turn_id: TurnId, cancelled: asyncio.CancelledError) -> Afterwards:
         stopped = STOPPED in cancelled.args
+        why = "有人叫停" if stopped else "程序退出"
 
         async def write(conn: Connection) -> Afterwards:
             async with conn.transaction():
-                why = "有人叫停" if stopped else "程序退出"
-                await turns.finish(conn, turn_id, worker=self.worker, end=End("interrupted", error=why))
-                await outbox.cancel_waiting(conn, plan.conversation.id, detail=why)
-                if stopped:
+                ours = await turns.finish(conn, turn_id, worker=self.worker, end=End("interrupted", error=why))
+                await outbox.cancel_turn(conn, turn_id, detail=why)
+                if ours and stopped:
                     await owed.settle_all(conn, plan.conversation.id, why="stopped")
+                elif ours:
+                    await owed.settle_answered(conn, [turn_id])
             return "stopped"
 
         return await self._end(turn_id, write)
 
-    async def _postpone(self, conn: Connection, conversation_id: ConversationId) -> None:
-        await owed.postpone(conn, conversation_id, now=self._doors.clock(), base=RETRY_BASE_SECONDS, cap=RETRY_CAP_SECONDS)
+    async def _postpone(self, conn: Connection, plan: Plan) -> int:
+        now = self._doors.clock()
+        return await owed.postpone(conn, plan.calls, now=now, base=RETRY_BASE_SECONDS, cap=RETRY_CAP_SECONDS)
 
     async def _end(self, turn_id: TurnId, write: Callable[[Connection], Awaitable[Afterwards]]) -> Afterwards:
         """Write a turn's end, waiting for a database that is away; in the end the lease decides.

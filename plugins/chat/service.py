@@ -12,7 +12,7 @@ from pathlib import Path
 from nonebot.log import logger
 
 from agent.turn import Agent
-from db import accounts, conversations
+from db import accounts, conversations, outbox, owed
 from db.models import Conversation, ConversationId, JsonObject, TurnId
 from db.pool import Database, DatabaseUnavailable
 from db.spool import Spool
@@ -90,6 +90,8 @@ class Chat:
         ground = self._ground
         levers = Levers(
             stop=self._stop,
+            quit=self._quit,
+            opened=self._opened,
             look=lambda where: self.lanes.look(where.id),
             running=lambda: self.lanes.running,
             spent=ground.usage.spent_today,
@@ -152,8 +154,15 @@ class Chat:
         return await self.lanes.interrupt(turn_id=turn_id)
 
     async def changed(self, conversation_id: ConversationId) -> None:
-        """A conversation's settings changed: it may talk now."""
-        self.lanes.look(conversation_id)
+        """A conversation's settings changed: it may talk now, or must not any more."""
+        async with self._ground.database.connection() as conn:
+            where = await conversations.get(conn, conversation_id)
+        if where is not None and not is_enabled(where, self._ground.settings):
+            await self._quit(where)
+            return
+        account_id = self.own.speaker(conversation_id, None)
+        if where is not None and account_id is not None:
+            self._opened(where, account_id)
 
     async def refresh_members(self) -> None:
         """Read the member lists that were not read for hours, one after the other."""
@@ -165,6 +174,18 @@ class Chat:
 
     async def _stop(self, where: Conversation) -> bool:
         return await self.lanes.interrupt(conversation_id=where.id)
+
+    async def _quit(self, where: Conversation) -> None:
+        """Fall silent in a conversation that was disabled, at once and for what it owed."""
+        await self.lanes.interrupt(conversation_id=where.id)
+        async with self._ground.database.transaction() as conn:
+            await owed.settle_all(conn, where.id, why="disabled")
+            await outbox.cancel_waiting(conn, where.id, detail="已关闭")
+
+    def _opened(self, where: Conversation, account_id: int) -> None:
+        """Catch up with a conversation that was enabled, and look at what it owes."""
+        self._dispatch.opened(where, account_id)
+        self.lanes.look(where.id)
 
     def _late(self, frame: Frame) -> None:
         self.inbox.put(frame)

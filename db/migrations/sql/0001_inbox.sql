@@ -26,9 +26,9 @@ CREATE TABLE conversations (
     extra_prompt   text NOT NULL DEFAULT '',
     learning       boolean NOT NULL DEFAULT true,
     quiet_until    timestamptz,                   -- /群友 安静
-    muted_until    timestamptz,                   -- the bot itself is muted
+    muted_until    timestamptz,                   -- until the last own account is no longer muted
     whole_mute     boolean NOT NULL DEFAULT false,
-    left_at        timestamptz,                   -- kicked, left or disbanded
+    left_at        timestamptz,                   -- kicked, left or disbanded: no own account is there
     last_pos       bigint NOT NULL DEFAULT 0,     -- the highest position given out
     last_no        integer NOT NULL DEFAULT 0,    -- the highest member number given out
     watermark      bigint NOT NULL DEFAULT 0,     -- the last position a finished turn showed to the model
@@ -36,6 +36,15 @@ CREATE TABLE conversations (
     created_at     timestamptz NOT NULL DEFAULT now(),
     updated_at     timestamptz NOT NULL DEFAULT now(),
     UNIQUE (kind, target_id)
+);
+
+-- Which own accounts are in a group, and which of them are muted there.
+CREATE TABLE own_memberships (
+    conversation_id bigint NOT NULL REFERENCES conversations ON DELETE CASCADE,
+    account_id      bigint NOT NULL,
+    muted_until     timestamptz,
+    left_at         timestamptz,
+    PRIMARY KEY (conversation_id, account_id)
 );
 
 CREATE TABLE members (
@@ -89,6 +98,7 @@ CREATE TABLE messages (
     body            text NOT NULL DEFAULT '',     -- what a reader sees, without the quote
     quoted_id       bigint REFERENCES messages ON DELETE SET NULL,
     quoted_key      bigint,                       -- the account's message id that the reply names
+    quote_sender    bigint,                       -- who wrote what it quotes, where it had to be fetched
     quote_name      text,                         -- whom it quotes; null: not a reply
     quote_text      text,                         -- what it quotes; null: not to be seen
     segments        jsonb NOT NULL DEFAULT '[]',
