@@ -106,51 +106,11 @@ async def take_positions(conn: Connection, ids: Sequence[ConversationId], last: 
     )
 
 
-async def set_mute(conn: Connection, conversation_id: ConversationId, *, until: datetime | None) -> None:
-    """Record until when the bot itself is muted; None ends the mute."""
-    await conn.execute(
-        "UPDATE conversations SET muted_until = %(until)s, updated_at = now() WHERE id = %(id)s",
-        {"id": conversation_id, "until": until},
-    )
-
-
 async def set_whole_mute(conn: Connection, conversation_id: ConversationId, *, on: bool) -> None:
     """Record that the whole group is muted, or no longer."""
     await conn.execute(
         "UPDATE conversations SET whole_mute = %(on)s, updated_at = now() WHERE id = %(id)s",
         {"id": conversation_id, "on": on},
-    )
-
-
-async def set_left(conn: Connection, conversation_id: ConversationId, *, at: datetime | None) -> None:
-    """Record that the bot is no longer in the group (kicked, left, disbanded); None: it is back."""
-    await conn.execute(
-        """
-        UPDATE conversations
-        SET left_at = %(at)s, muted_until = NULL, whole_mute = false, updated_at = now()
-        WHERE id = %(id)s
-        """,
-        {"id": conversation_id, "at": at},
-    )
-
-
-async def mark_gone(conn: Connection, conversation_id: ConversationId) -> None:
-    """Record that QQ says the bot is no longer in the group."""
-    await conn.execute(
-        "UPDATE conversations SET left_at = now(), updated_at = now() WHERE id = %(id)s AND left_at IS NULL",
-        {"id": conversation_id},
-    )
-
-
-async def presume_muted(conn: Connection, conversation_id: ConversationId) -> None:
-    """Record that QQ says the bot is muted, without an end: try again in ten minutes unless it is lifted before."""
-    await conn.execute(
-        """
-        UPDATE conversations
-        SET muted_until = now() + interval '10 minutes', updated_at = now()
-        WHERE id = %(id)s AND NOT whole_mute AND (muted_until IS NULL OR muted_until < now())
-        """,
-        {"id": conversation_id},
     )
 
 

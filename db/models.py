@@ -38,7 +38,10 @@ class ConversationKey:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation's row. ``None`` in a setting means: as the settings say."""
+    """A conversation's row. ``None`` in a setting means: as the settings say.
+
+    ``muted_until`` is the latest mute of own accounts there; in a plan it is the speaking account's.
+    """
 
     id: ConversationId
     kind: Kind

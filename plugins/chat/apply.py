@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from db import conversations, ingest, members, outbox, owed, withdraw
+from db import conversations, ingest, members, memberships, outbox, owed, withdraw
 from db.members import SeenMember
 from db.models import Conversation, ConversationId
 from db.pool import Connection
@@ -109,7 +109,8 @@ class NoticeBook:
     async def _joined(self, notice: Joined, where: Conversation) -> list[Effect]:
         stale = MembersStale(where, notice.account_id)
         if notice.is_self:
-            await conversations.set_left(self._conn, where.id, at=None)
+            await memberships.arrive(self._conn, [(where.id, notice.account_id)])
+            await memberships.mute(self._conn, where.id, notice.account_id, until=None)
             await self._happened(where, "bot_joined", notice.at, notice.user_id, notice.operator_id)
             return [MayTalk(where), stale]
         if notice.user_id > 0:
@@ -121,11 +122,10 @@ class NoticeBook:
             if await members.mark_left(self._conn, where.id, notice.user_id, notice.at):
                 await self._happened(where, notice.reason, notice.at, notice.user_id, notice.operator_id)
             return []
-        await conversations.set_left(self._conn, where.id, at=notice.at)
-        await owed.settle_all(self._conn, where.id, why="removed")
-        await outbox.cancel_waiting(self._conn, where.id, detail="已不在群里")
+        self._own.left(where.id, notice.account_id)
+        await remove(self._conn, where.id, notice.account_id, at=notice.at)
         await self._happened(where, f"bot_{notice.reason}", notice.at, notice.user_id, notice.operator_id)
-        return [MayNotTalk(where, "已不在群里")]
+        return [MayNotTalk(where, f"账号 {notice.account_id} 已不在群里")]
 
     async def _muted(self, notice: Muted, where: Conversation) -> list[Effect]:
         whole = notice.user_id == 0
@@ -133,7 +133,7 @@ class NoticeBook:
             await conversations.set_whole_mute(self._conn, where.id, on=notice.on)
         elif notice.is_self:
             until = (notice.until or FOREVER) if notice.on else None
-            await conversations.set_mute(self._conn, where.id, until=until)
+            await memberships.mute(self._conn, where.id, notice.account_id, until=until)
         kind = ("muted" if notice.on else "unmuted") if not whole else ("whole_mute" if notice.on else "whole_unmute")
         await self._happened(where, kind, notice.at, notice.user_id or None, notice.operator_id)
         if not (whole or notice.is_self):
@@ -141,8 +141,8 @@ class NoticeBook:
         if not notice.on:
             return [MayTalk(where)]
         if not whole or await members.role_of(self._conn, where.id, notice.account_id) not in STAFF:
-            await outbox.refuse_waiting(self._conn, where.id, reason="muted", detail="发出前被禁言")
-        return [MayNotTalk(where, "被禁言")]
+            await outbox.refuse_waiting(self._conn, where.id, notice.account_id, reason="muted", detail="发出前被禁言")
+        return [MayNotTalk(where, "全员禁言" if whole else f"账号 {notice.account_id} 被禁言")]
 
     async def _member(self, notice: MemberChanged, where: Conversation) -> None:
         # QQ reports an emptied card by mistake after some forwards: the next message tells the truth.
@@ -208,3 +208,13 @@ class NoticeBook:
         await withdraw.happened(
             self._conn, Happening(where.id, kind, at, user_id=user_id, operator_id=operator_id or None, detail=detail)
         )
+
+
+async def remove(conn: Connection, conversation_id: ConversationId, account_id: int, *, at: datetime) -> None:
+    """Record that an own account is no longer in a group; what only it could answer or say ends with that."""
+    if await memberships.leave(conn, conversation_id, account_id, at=at):
+        await owed.settle_removed(conn, conversation_id, account_id)
+        await outbox.cancel_waiting(conn, conversation_id, detail="已不在群里", account_id=account_id)
+        return
+    await owed.settle_all(conn, conversation_id, why="removed")
+    await outbox.cancel_waiting(conn, conversation_id, detail="已不在群里")

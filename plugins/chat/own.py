@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from db.models import ConversationId
@@ -34,6 +35,8 @@ class OwnAccounts:
         self._states: dict[int, AccountState] = {}
         self._places: OrderedDict[ConversationId, list[int]] = OrderedDict()
         self._first_seqs: dict[int, dict[ConversationId, int]] = {}
+        self._there: set[tuple[ConversationId, int]] = set()
+        self._arriving: set[tuple[ConversationId, int]] = set()
 
     def get(self, account_id: int) -> AccountState:
         """Give an account's state, making one for a new account."""
@@ -73,6 +76,32 @@ class OwnAccounts:
         if live_seq is not None:
             self._first_seqs.setdefault(account_id, {}).setdefault(conversation_id, live_seq)
 
+    def arrivals(self, places: Iterable[tuple[ConversationId, int]]) -> list[tuple[ConversationId, int]]:
+        """Keep the (conversation, account) that are not known to be written down; ``keep`` says that they are now."""
+        found = [place for place in dict.fromkeys(places) if place not in self._there and place not in self._arriving]
+        self._arriving.update(found)
+        return found
+
+    def left(self, conversation_id: ConversationId, account_id: int) -> None:
+        """An account is no longer in a group."""
+        place = (conversation_id, account_id)
+        self._there.discard(place)
+        self._arriving.discard(place)
+        hearers = self._places.get(conversation_id, [])
+        if account_id in hearers:
+            hearers.remove(account_id)
+
+    def keep(self) -> None:
+        """The transaction is committed: what ``arrivals`` handed out is written down."""
+        if len(self._there) > _PLACES:
+            self._there.clear()
+        self._there |= self._arriving
+        self._arriving.clear()
+
+    def forget(self) -> None:
+        """The transaction was rolled back."""
+        self._arriving.clear()
+
     def places(self) -> list[tuple[ConversationId, int]]:
         """Which usable account hears which conversation, the longest silent first."""
         found = ((conversation_id, self.speaker(conversation_id, None)) for conversation_id in self._places)
@@ -82,8 +111,12 @@ class OwnAccounts:
         """The first real_seq that an account heard in a conversation since it connected."""
         return self._first_seqs.get(account_id, {}).get(conversation_id)
 
-    def speaker(self, conversation_id: ConversationId, wanted: int | None) -> int | None:
-        """Choose the account that may speak in a conversation: the one called, else the last one that heard it."""
+    def speakers(self, conversation_id: ConversationId, wanted: int | None) -> list[int]:
+        """The usable accounts for a conversation, the best first: the one called, then the last one that heard it."""
         candidates = [] if wanted is None else [wanted]
         candidates += reversed(self._places.get(conversation_id, []))
-        return next((account for account in candidates if account in self._states and self._states[account].usable), None)
+        return [account for account in dict.fromkeys(candidates) if account in self._states and self._states[account].usable]
+
+    def speaker(self, conversation_id: ConversationId, wanted: int | None) -> int | None:
+        """The best of the ``speakers``."""
+        return next(iter(self.speakers(conversation_id, wanted)), None)

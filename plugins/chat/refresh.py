@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from nonebot.log import logger
 
-from db import accounts, conversations, members
+from db import accounts, conversations, members, memberships
 from db.conversations import KnownConversation
 from db.members import SeenMember
 from db.models import Conversation, ConversationId, ConversationKey, JsonObject, Role
@@ -57,7 +57,9 @@ class Refresh:
         if not known:
             return []
         async with self._database.transaction() as conn:
-            return await conversations.ensure(conn, known)
+            rows = await conversations.ensure(conn, known)
+            await memberships.arrive(conn, [(row.id, account_id) for row in rows])
+        return rows
 
     def rest(self, conversation_id: ConversationId) -> float:
         """Seconds until a member list may be read again; 0: now."""
@@ -84,9 +86,9 @@ class Refresh:
             await conversations.ensure(conn, [KnownConversation(where.key)])
             await members.save(conn, seen)
             await members.mark_absent(conn, where.id, [item.user_id for item in seen], now)
-            until = _muted_until(rows, account_id)
-            if until is not None and until > now:
-                await conversations.set_mute(conn, where.id, until=until)
+            shut_up = _shut_up(rows, account_id)
+            if shut_up is not None:
+                await memberships.mute(conn, where.id, account_id, until=_moment(shut_up))
 
 
 def _group(item: JsonObject) -> KnownConversation:
@@ -112,9 +114,10 @@ def _member(row: JsonObject, conversation_id: ConversationId, now: datetime) -> 
     )
 
 
-def _muted_until(rows: list[JsonObject], account_id: int) -> datetime | None:
+def _shut_up(rows: list[JsonObject], account_id: int) -> int | None:
+    """Until when the account is muted, in seconds since 1970; 0: it is not; None: the list does not say."""
     own = next((row for row in rows if as_id(row.get("user_id")) == account_id), None)
-    return _moment(as_int(own.get("shut_up_timestamp"))) if own is not None else None
+    return as_int(own.get("shut_up_timestamp")) if own is not None else None
 
 
 def _moment(seconds: int | None) -> datetime | None:

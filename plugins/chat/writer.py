@@ -8,7 +8,7 @@ from datetime import datetime
 
 from nonebot.log import logger
 
-from db import conversations, ingest, members, outbox, sightings
+from db import conversations, ingest, members, memberships, outbox, sightings
 from db.conversations import KnownConversation
 from db.members import SeenMember
 from db.models import Conversation, ConversationId, ConversationKey
@@ -69,6 +69,7 @@ class Writer:
         if not known:
             return [_account_seen(item.record) for item in arrivals if isinstance(item.record, AccountState)]
         self._names.forget()  # what a failed batch handed out was not stored
+        self._own.forget()
         async with self._database.transaction() as conn:
             rows = await conversations.ensure(conn, known)
             ids = [row.id for row in rows]
@@ -79,6 +80,7 @@ class Writer:
             if book.moved:
                 await conversations.take_positions(conn, list(book.moved), [book.last[row] for row in book.moved])
         self._names.keep()
+        self._own.keep()
         return effects
 
     async def _run(self, book: _Book, run: Sequence[Arrival], now: datetime) -> list[Effect]:
@@ -100,7 +102,7 @@ class Writer:
             for arrival in run
             if isinstance(arrival.record, Incoming)
         ]
-        await self._back(book, spoken)
+        await self._arrived(book, spoken)
         for item in spoken:
             live = None if item.arrival.frame.late else item.record.real_seq
             self._own.saw(item.conversation.id, item.record.account_id, live)
@@ -120,11 +122,12 @@ class Writer:
             return effects
         return effects + await self._store(book, kept)
 
-    async def _back(self, book: _Book, spoken: Sequence[Spoken]) -> None:
+    async def _arrived(self, book: _Book, spoken: Sequence[Spoken]) -> None:
         """Who hears a group talk is in it, whatever was thought before."""
-        back = {item.conversation.id for item in spoken if item.conversation.left_at is not None and not item.arrival.frame.late}
-        for conversation_id in back:
-            await conversations.set_left(book.conn, conversation_id, at=None)
+        live = [item for item in spoken if item.conversation.kind == "group" and not item.arrival.frame.late]
+        places = self._own.arrivals((item.conversation.id, item.record.account_id) for item in live)
+        places += [(item.conversation.id, item.record.account_id) for item in live if item.conversation.left_at is not None]
+        await memberships.arrive(book.conn, list(dict.fromkeys(places)))
 
     async def _store(self, book: _Book, kept: Sequence[tuple[Spoken, Composed]]) -> list[Effect]:
         fresh_members = self._names.changed(_seen(item, made.message) for item, made in kept)

@@ -2,8 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from pathlib import Path
+
+from agent.ports import Draft
 from db.models import JsonObject
-from tests.chat.world import BOT, BOT2, WANG, World, text
+from db.pool import Database
+from plugins.chat.outbox import Address
+from tests.chat.edges import where
+from tests.chat.world import BOT, BOT2, GROUP, WANG, World, at, open_world, refused, text
+from tests.llm.fake_service import FakeService, failure
+
+
+def kick(world: World, account_id: int) -> None:
+    """An own account is kicked from the group."""
+    world.event(
+        account_id,
+        post_type="notice",
+        notice_type="group_decrease",
+        sub_type="kick_me",
+        group_id=GROUP,
+        user_id=account_id,
+        operator_id=WANG,
+    )
+
+
+def mute(world: World, account_id: int, seconds: int) -> None:
+    """An own account is muted for so many seconds; 0: no longer."""
+    world.event(
+        account_id,
+        post_type="notice",
+        notice_type="group_ban",
+        sub_type="ban" if seconds else "lift_ban",
+        group_id=GROUP,
+        user_id=account_id,
+        operator_id=WANG,
+        duration=seconds,
+    )
 
 
 def friend_says(world: World, account_id: int, message_id: int, *parts: JsonObject) -> None:
@@ -36,3 +72,95 @@ async def test_a_reply_of_a_friend_shows_what_it_quotes(world: World) -> None:
     await world.settle()
     row = next(row for row in await world.messages() if row["body"] == "接着说")
     assert (row["quote_name"], row["quote_text"]) == ("老王", "先说的")
+
+
+async def test_a_kick_of_one_account_costs_only_the_calls_of_that_account(world: World, service: FakeService) -> None:
+    world.connect(BOT2)
+    service.script([failure(401, "x")])
+    world.say(at(BOT), text(" 一号在吗"))
+    world.say(at(BOT2), text(" 二号在吗"))
+    world.say("小满，谁在？")
+    await world.until_row("SELECT FROM owed WHERE tries > 0")
+    kick(world, BOT2)
+    await world.settle()
+    rows = await world.rows("SELECT m.body, o.settled_why FROM owed o JOIN messages m ON m.id = o.message ORDER BY o.pos")
+    assert [(row["body"], row["settled_why"]) for row in rows] == [
+        ("@小满 一号在吗", None),
+        ("@小满 二号在吗", "removed"),
+        ("小满，谁在？", None),
+    ]
+    assert not await world.rows("SELECT FROM conversations WHERE left_at IS NOT NULL")
+
+
+async def test_when_the_last_account_is_kicked_the_bot_has_left(world: World) -> None:
+    world.connect(BOT2)
+    world.say("早")
+    await world.until_row("SELECT count(*) FROM own_memberships HAVING count(*) = 2")
+    kick(world, BOT2)
+    kick(world, BOT)
+    await world.settle()
+    assert await world.rows("SELECT FROM conversations WHERE left_at IS NOT NULL AND target_id = %(g)s", g=GROUP)
+
+
+async def test_a_mute_of_one_account_does_not_silence_the_other(world: World, service: FakeService) -> None:
+    world.connect(BOT2)
+    await world.until_row("SELECT FROM own_memberships WHERE account_id = %(a)s", a=BOT2)
+    mute(world, BOT2, 600)
+    world.say(at(BOT2), text(" 二号说话"))
+    await world.settle()
+    world.say("小满，在吗")
+    world.say(at(BOT), text(" 一号说话"))
+    await world.until(lambda: len(world.napcat.sent) == 1)
+    assert world.napcat.sent[0]["account"] == BOT
+    assert "你被禁言到" not in str(service.requests[0])
+    assert await world.rows("SELECT FROM conversations WHERE muted_until > now()")
+
+
+async def test_whoever_was_mentioned_answers_when_its_mute_is_over(world: World, service: FakeService) -> None:
+    world.connect(BOT2)
+    mute(world, BOT2, 600)
+    world.say(at(BOT2), text(" 二号说话"))
+    await world.settle()
+    await asyncio.sleep(0.5)  # two scans
+    assert not service.requests
+    mute(world, BOT2, 0)
+    await world.until(lambda: len(world.napcat.sent) == 1)
+    assert world.napcat.sent[0]["account"] == BOT2
+    assert not await world.rows("SELECT FROM conversations WHERE muted_until IS NOT NULL")
+
+
+async def test_a_message_after_a_kick_in_one_batch_shows_that_the_bot_is_back(world: World) -> None:
+    world.say("一")
+    await world.settle()
+    kick(world, BOT)
+    world.say("二")
+    await world.settle()
+    assert not await world.rows("SELECT FROM conversations WHERE left_at IS NOT NULL")
+    assert not await world.rows("SELECT FROM own_memberships WHERE left_at IS NOT NULL")
+
+
+async def test_the_member_list_tells_of_mutes_and_their_ends(database: Database, tmp_path: Path, service: FakeService) -> None:
+    async with open_world(database, tmp_path, service) as world:
+        world.napcat.members = [{"user_id": BOT, "nickname": "小满", "shut_up_timestamp": int(time.time()) + 600}]
+        world.connect()
+        row = await world.until_row("SELECT * FROM own_memberships WHERE muted_until > now()")
+        assert row["account_id"] == BOT
+        await world.rows("DELETE FROM members RETURNING 1")
+    async with open_world(database, tmp_path, service) as world:
+        world.napcat.members = [{"user_id": BOT, "nickname": "小满", "shut_up_timestamp": 0}]
+        world.connect()
+        await world.until_row("SELECT FROM members")
+        await world.until_row("SELECT FROM own_memberships WHERE muted_until IS NULL")
+
+
+async def test_a_send_that_a_group_refuses_as_muted_mutes_the_account_alone(world: World) -> None:
+    world.connect(BOT2)
+    await world.until_row("SELECT FROM own_memberships WHERE account_id = %(a)s", a=BOT2)
+    world.napcat.on_call = lambda action, params: refused('{"result": 120, "errMsg": ""}') if action.startswith("send_") else None
+    await world.chat.outbox.send(Address(await where(world), BOT2), Draft("在的"))
+    await world.until_row("SELECT FROM own_memberships WHERE account_id = %(a)s AND muted_until > now()", a=BOT2)
+    assert not await world.rows("SELECT FROM own_memberships WHERE account_id = %(a)s AND muted_until > now()", a=BOT)
+    world.napcat.on_call = lambda action, params: refused('{"result": 110, "errMsg": ""}') if action.startswith("send_") else None
+    await world.chat.outbox.send(Address(await where(world), BOT2), Draft("在的"))
+    await world.until_row("SELECT FROM own_memberships WHERE account_id = %(a)s AND left_at IS NOT NULL", a=BOT2)
+    assert not await world.rows("SELECT FROM conversations WHERE left_at IS NOT NULL")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from db import conversations
+from db import conversations, memberships
 from db.models import Conversation, ConversationId, ConversationKey
 from db.moderation import ConversationSettings, change_settings
 from db.pool import Database
@@ -157,15 +157,15 @@ async def test_a_muted_removed_or_deserted_bot_waits_with_the_call_open(desk: De
     await desk.say(call="mention")
     row = (await desk.where()).id
     async with desk.database.connection() as conn:
-        await conversations.set_mute(conn, row, until=NOW + timedelta(minutes=10))
+        await memberships.mute(conn, row, BOT, until=NOW + timedelta(minutes=10))
     assert isinstance(await desk.plan(), NoTurn)
     desk.now += timedelta(minutes=10)
     assert isinstance(await desk.plan(), Plan)
     async with desk.database.connection() as conn:
-        await conversations.set_left(conn, row, at=NOW)
+        await memberships.leave(conn, row, BOT, at=NOW)
     assert isinstance(await desk.plan(), NoTurn)
     async with desk.database.connection() as conn:
-        await conversations.set_left(conn, row, at=None)
+        await memberships.arrive(conn, [(row, BOT)])
     desk.own.get(BOT).online = False
     assert isinstance(await desk.plan(), NoTurn)
     desk.own.get(BOT).online = True
