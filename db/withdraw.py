@@ -13,11 +13,11 @@ from db.pool import Connection
 
 
 async def withdraw(
-    conn: Connection, account_id: int, message_id: int, *, operator_id: int | None, at: datetime
+    conn: Connection, account_id: int, message_id: int, *, operator_id: int | None, at: datetime, early: bool = True
 ) -> MessageRow | None:
     """Mark a message as withdrawn, take it out of quotes and settle what it owed.
 
-    Returns its row; None when it is not known yet: then the notice waits for the message.
+    Returns its row; None when it is not known yet: then the notice waits for the message, unless not ``early``.
     """
     async with conn.cursor(row_factory=scalar_row) as cur:
         await cur.execute(
@@ -33,7 +33,8 @@ async def withdraw(
         row = await cur.fetchone()
     await _unquote_fetched(conn, account_id, message_id, at)
     if row is None:
-        await _remember(conn, account_id, message_id, operator_id, at)
+        if early:
+            await _remember(conn, account_id, message_id, operator_id, at)
         return None
     await _unquote(conn, [row])
     await _settle(conn, [row])

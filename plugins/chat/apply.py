@@ -13,6 +13,7 @@ from db.sightings import NewMessage
 from db.withdraw import Happening
 from plugins.chat.compose import compose_poke
 from plugins.chat.effects import Effect, MayNotTalk, MayTalk, MembersStale, PokedUs
+from plugins.chat.events import is_official_robot
 from plugins.chat.member_names import MemberNames
 from plugins.chat.names import show_name
 from plugins.chat.own import OwnAccounts
@@ -37,10 +38,20 @@ FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 Notice = Withdrawn | Joined | Left | Muted | MemberChanged | Renamed | Poked | Reacted | Uploaded | EssenceSet
 
 
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """How a notice is heard: long after it happened or not, and who in its conversation never triggers anything."""
+
+    late: bool = False
+    deaf_to: frozenset[int] = frozenset()
+
+
 @dataclass(slots=True)
 class Applied:
-    """What a notice brought about, and which conversations got new positions."""
+    """What a notice brought about, and which conversations got new positions. ``last`` holds the highest ones."""
 
+    last: dict[ConversationId, int]
+    hearing: Hearing
     effects: list[Effect] = field(default_factory=list[Effect])
     moved: set[ConversationId] = field(default_factory=set[ConversationId])
 
@@ -55,16 +66,18 @@ class NoticeBook:
         self._own = own
         self._own_name = own_name
 
-    async def apply(self, notice: Notice, where: Conversation, last: dict[ConversationId, int]) -> Applied:
+    async def apply(self, notice: Notice, where: Conversation, last: dict[ConversationId, int], hearing: Hearing) -> Applied:
         """Apply one notice. ``last`` is advanced where it stores a row."""
-        done = Applied()
+        done = Applied(last, hearing)
         match notice:
             case Joined() | Left() | Muted() | Renamed():
                 done.effects += await self._group(notice, where)
             case MemberChanged():
                 await self._member(notice, where)
+            case Withdrawn():
+                await self._withdrawn(notice, where)
             case _ if is_enabled(where, self._settings):
-                await self._messages(notice, where, last, done)
+                await self._messages(notice, where, done)
             case _:
                 pass
         return done
@@ -82,14 +95,22 @@ class NoticeBook:
                 await self._happened(where, "renamed", notice.at, None, notice.operator_id, notice.name)
                 return []
 
-    async def _messages(self, notice: Notice, where: Conversation, last: dict[ConversationId, int], done: Applied) -> None:
-        conn = self._conn
+    async def _withdrawn(self, notice: Withdrawn, where: Conversation) -> None:
+        """What is stored is withdrawn wherever it is; a notice waits for its message only where messages are stored."""
+        await withdraw.withdraw(
+            self._conn,
+            notice.account_id,
+            notice.message_id,
+            operator_id=notice.operator_id,
+            at=notice.at,
+            early=is_enabled(where, self._settings),
+        )
+
+    async def _messages(self, notice: Notice, where: Conversation, done: Applied) -> None:
         match notice:
-            case Withdrawn():
-                await withdraw.withdraw(conn, notice.account_id, notice.message_id, operator_id=notice.operator_id, at=notice.at)
             case Reacted():
                 await withdraw.react(
-                    conn,
+                    self._conn,
                     notice.account_id,
                     notice.message_id,
                     user_id=notice.user_id,
@@ -100,9 +121,9 @@ class NoticeBook:
                 kind = "essence" if notice.added else "essence_removed"
                 await self._happened(where, kind, notice.at, None, notice.operator_id, str(notice.message_id))
             case Poked():
-                await self._poked(notice, where, last, done)
+                await self._poked(notice, where, done)
             case Uploaded():
-                await self._uploaded(notice, where, last, done)
+                await self._uploaded(notice, where, done)
             case _:
                 pass
 
@@ -165,16 +186,17 @@ class NoticeBook:
         if card is not None:
             self._names.learn(where.id, notice.user_id, seen.name)
 
-    async def _poked(self, notice: Poked, where: Conversation, last: dict[ConversationId, int], done: Applied) -> None:
+    async def _poked(self, notice: Poked, where: Conversation, done: Applied) -> None:
         if notice.target_id <= 0:
             return
         wanted = [(where.id, notice.user_id), (where.id, notice.target_id)]
         await self._names.fetch(self._conn, wanted, self._own.names(self._own_name))
-        await self._put(compose_poke(notice, where.id, self._names.of(where.id)), last, done)
-        if notice.target_id == notice.account_id and notice.user_id not in self._own.ids:
-            done.effects.append(PokedUs(where, notice.account_id, notice.user_id, last[where.id]))
+        await self._put(compose_poke(notice, where.id, self._names.of(where.id)), done)
+        nobody = notice.user_id in self._own.ids | done.hearing.deaf_to or is_official_robot(notice.user_id)
+        if notice.target_id == notice.account_id and not nobody and not done.hearing.late:
+            done.effects.append(PokedUs(where, notice.account_id, notice.user_id, done.last[where.id]))
 
-    async def _uploaded(self, notice: Uploaded, where: Conversation, last: dict[ConversationId, int], done: Applied) -> None:
+    async def _uploaded(self, notice: Uploaded, where: Conversation, done: Applied) -> None:
         await self._names.fetch(self._conn, [(where.id, notice.user_id)], self._own.names(self._own_name))
         name = self._names.of(where.id).get(notice.user_id) or show_name("", "", notice.user_id)
         message = NewMessage(
@@ -190,10 +212,10 @@ class NoticeBook:
             is_self=notice.user_id in self._own.ids,
             second_sight=True,
         )
-        await self._put(message, last, done)
+        await self._put(message, done)
 
-    async def _put(self, message: NewMessage, last: dict[ConversationId, int], done: Applied) -> None:
-        await ingest.store(self._conn, [message], last)
+    async def _put(self, message: NewMessage, done: Applied) -> None:
+        await ingest.store(self._conn, [message], done.last)
         done.moved.add(message.conversation_id)
 
     async def _happened(

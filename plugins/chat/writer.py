@@ -14,7 +14,7 @@ from db.members import SeenMember
 from db.models import Conversation, ConversationId, ConversationKey
 from db.pool import Connection, Database
 from db.sightings import NewMessage, Quoted, Stored
-from plugins.chat.apply import NoticeBook
+from plugins.chat.apply import Hearing, NoticeBook
 from plugins.chat.compose import Composed, Surroundings, compose, sender_name
 from plugins.chat.effects import AccountSeen, Effect, ForwardMissing, Heard, Ordered, QuoteMissing
 from plugins.chat.events import read_event
@@ -92,7 +92,9 @@ class Writer:
         if isinstance(first, Skipped):
             return []
         notices = NoticeBook(book.conn, self._settings, self._names, self._own, self._own_name)
-        done = await notices.apply(first, book.conversation(first.conversation), book.last)
+        where = book.conversation(first.conversation)
+        deaf_to = book.ignored_in(where.id) | book.robots_in(where.id)
+        done = await notices.apply(first, where, book.last, Hearing(run[0].frame.late, deaf_to))
         book.moved.update(done.moved)
         return done.effects
 
