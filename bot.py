@@ -13,7 +13,7 @@ import psutil
 from nonebot.log import LoguruHandler, logger
 
 from persona.loader import PersonaMissing, load_persona
-from plugins.admin.token import admin_token
+from plugins.admin.token import FILE_NAME, admin_token
 from plugins.napcat import MAX_FRAME_BYTES, NapCatAdapter
 from plugins.runtime import configure, startup_failure
 from settings import Settings, SettingsError, load_settings, read_environment
@@ -64,7 +64,7 @@ def start_nonebot(settings: Settings) -> None:
     show_logs()
     token = admin_token(settings)
     if token.made:
-        logger.success(f"已生成管理令牌 ADMIN_TOKEN（只显示这一次，保存在 {settings.data_dir}）：{token.value}")
+        logger.success(f"已生成管理令牌 ADMIN_TOKEN（只显示这一次，保存在 {settings.data_dir / FILE_NAME}）：{token.value}")
     configure(settings, token)
     nonebot.get_driver().register_adapter(NapCatAdapter)  # pyright: ignore[reportUnknownMemberType] - untyped kwargs
     for name in PLUGINS:

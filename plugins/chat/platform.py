@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from agent.ports import Delivery, Draft, MemberInfo, Notice, PlatformError
@@ -77,7 +77,11 @@ class ConversationPlatform:
     async def notices(self) -> Sequence[Notice]:
         """Read the group's notices, newest first."""
         data = await self._call("_get_group_notice", group_id=self._address.conversation.target_id)
-        return [_notice(as_object(item)) for item in as_list(data)[:_NOTICES]]
+        items = [as_object(item) for item in as_list(data)[:_NOTICES]]
+        authors = [as_id(item.get("sender_id")) for item in items]
+        async with self._database.connection() as conn:
+            names = await outbox.names(conn, self._address.conversation.id, authors)
+        return [_notice(item, names) for item in items]
 
     async def essence(self) -> Sequence[Notice]:
         """Read the group's essence messages, newest first."""
@@ -100,10 +104,10 @@ def _moment(value: Json) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if seconds is not None and 0 < seconds < 1e11 else None
 
 
-def _notice(data: JsonObject) -> Notice:
+def _notice(data: JsonObject, names: Mapping[int, str]) -> Notice:
     message = as_object(data.get("message"))
     author = as_id(data.get("sender_id"))
-    return Notice(str(author or ""), as_text(message.get("text")), _moment(data.get("publish_time")))
+    return Notice(show_name(names.get(author, ""), "", author), as_text(message.get("text")), _moment(data.get("publish_time")))
 
 
 def _essence(data: JsonObject) -> Notice:

@@ -9,7 +9,7 @@ def next_steps(settings: Settings) -> list[str]:
     """Say in Chinese how to connect NapCat, where the API is, and whether the demo model answers."""
     host = settings.host if settings.host in LOOPBACK else "本机IP"
     lines = [
-        "启动好了。接下来在 NapCat「网络配置 → 新建 → WebSocket 客户端」里填：",
+        "启动好了。接下来在 NapCat「网络配置 → 新建 → Websocket 客户端」里填：",
         f"  URL    ws://{host}:{settings.port}/onebot/v11/ws",
         f"  Token  {_token(settings)}",
         "  消息格式选 array，勾选「启用」，保存",
