@@ -73,6 +73,13 @@ async def everyone(conn: Connection) -> list[Account]:
         return await cur.fetchall()
 
 
+async def ids(conn: Connection) -> list[int]:
+    """List the numbers of every own account ever seen."""
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute("SELECT account_id FROM accounts")
+        return [int(value) for value in await cur.fetchall()]
+
+
 async def gone(conn: Connection, workers: Sequence[str]) -> None:
     """Mark the accounts of processes that ended as not connected."""
     await conn.execute(

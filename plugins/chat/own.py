@@ -20,6 +20,8 @@ class AccountState:
     connected: bool = False
     online: bool = True
     note: str = ""
+    warned: bool = False
+    """Its owner was told to change its message format."""
 
     @property
     def usable(self) -> bool:
@@ -41,6 +43,11 @@ class OwnAccounts:
     def get(self, account_id: int) -> AccountState:
         """Give an account's state, making one for a new account."""
         return self._states.setdefault(account_id, AccountState(account_id))
+
+    def know(self, ids: Iterable[int]) -> None:
+        """Learn of accounts that are ours, also those that other processes hold."""
+        for account_id in ids:
+            self.get(account_id)
 
     @property
     def ids(self) -> frozenset[int]:

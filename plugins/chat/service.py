@@ -216,8 +216,7 @@ class Chat:
         await self.runner.recover()
         async with self._ground.database.connection() as conn:
             await accounts.touch(conn, self.own.worker)
-            for account in await accounts.everyone(conn):  # also those that other processes brought
-                self.own.get(account.account_id)
+            self.own.know(await accounts.ids(conn))  # also those that other processes brought
             waiting = await conversations.waiting(conn, self._ground.clock())
         for conversation_id in waiting:
             self.lanes.look(conversation_id)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from nonebot.log import logger
 
-from db import conversations, ingest, members, memberships, outbox, sightings
+from db import accounts, conversations, ingest, members, memberships, outbox, sightings
 from db.conversations import KnownConversation
 from db.members import SeenMember
 from db.models import Conversation, ConversationId, ConversationKey
@@ -73,6 +73,7 @@ class Writer:
         async with self._database.transaction() as conn:
             rows = await conversations.ensure(conn, known)
             ids = [row.id for row in rows]
+            self._own.know(await accounts.ids(conn))  # one that joined another process is no member here
             book = _Book(conn, rows, await members.ignored(conn, ids), await members.robots(conn, ids))
             effects: list[Effect] = []
             for run in _runs(arrivals):
@@ -109,6 +110,8 @@ class Writer:
             live = None if item.arrival.frame.late else item.record.real_seq
             self._own.saw(item.conversation.id, item.record.account_id, live)
             self._names.learn(item.conversation.id, item.record.sender.user_id, sender_name(item.record))
+            if item.record.string_format:
+                self._wrong_format(item.record.account_id)
         quotes = await sightings.quoted(book.conn, _quote_keys(spoken))
         await self._names.fetch(book.conn, _mentioned(spoken), self._own.names(self._own_name))
         composed = [compose(item.record, self._around(book, item, quotes, now)) for item in spoken]
@@ -123,6 +126,15 @@ class Writer:
         if not kept:
             return effects
         return effects + await self._store(book, kept)
+
+    def _wrong_format(self, account_id: int) -> None:
+        state = self._own.get(account_id)
+        if not state.warned:
+            state.warned = True
+            logger.warning(
+                f"账号 {account_id} 发来的消息是 CQ 码字符串，有些内容会读不全："
+                "请在 NapCat「网络配置」里打开这个连接，消息格式请改成 array"
+            )
 
     async def _arrived(self, book: _Book, spoken: Sequence[Spoken]) -> None:
         """Who hears a group talk is in it, whatever was thought before."""

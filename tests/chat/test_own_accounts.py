@@ -6,7 +6,10 @@ import asyncio
 import time
 from pathlib import Path
 
+from nonebot.log import logger
+
 from agent.ports import Draft
+from db import accounts
 from db.models import JsonObject
 from db.pool import Database
 from plugins.chat.outbox import Address
@@ -164,3 +167,33 @@ async def test_a_send_that_a_group_refuses_as_muted_mutes_the_account_alone(worl
     await world.chat.outbox.send(Address(await where(world), BOT2), Draft("在的"))
     await world.until_row("SELECT FROM own_memberships WHERE account_id = %(a)s AND left_at IS NOT NULL", a=BOT2)
     assert not await world.rows("SELECT FROM conversations WHERE left_at IS NOT NULL")
+
+
+async def test_an_account_that_joined_another_process_is_no_person_here(
+    database: Database, tmp_path: Path, service: FakeService
+) -> None:
+    async with open_world(database, tmp_path, service, scan_seconds="60") as world:
+        world.connect(BOT)
+        world.say("早", user=BOT2)
+        await world.settle()
+        async with database.connection() as conn:
+            await accounts.save(conn, BOT2, connected=True, online=True, worker="elsewhere:1:1.0")
+        world.say("小满，在吗", user=BOT2)
+        await world.settle()
+        assert [row["is_self"] for row in await world.messages()] == [False, True]
+        assert not await world.rows("SELECT FROM owed")
+
+
+async def test_a_wrong_message_format_is_told_once_for_each_account(world: World) -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, level="WARNING", format="{message}")
+    try:
+        for account_id in (BOT, BOT2, BOT, BOT2):
+            world.event(account_id, **world.message() | {"message": "几点了[CQ:face,id=74]"})
+            await world.settle()
+    finally:
+        logger.remove(sink)
+    told = [line for line in lines if "消息格式请改成 array" in line]
+    assert len(told) == 2
+    assert str(BOT) in told[0]
+    assert str(BOT2) in told[1]
