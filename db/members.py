@@ -37,7 +37,6 @@ async def save(conn: Connection, seen: Sequence[SeenMember]) -> None:
     latest = {(item.conversation_id, item.user_id): item for item in seen if item.user_id > 0}
     if not latest:
         return
-    rows = list(latest.values())
     await conn.execute(
         """
         WITH seen AS (
@@ -50,8 +49,7 @@ async def save(conn: Connection, seen: Sequence[SeenMember]) -> None:
             SELECT s.conversation_id, s.user_id,
                    row_number() OVER (PARTITION BY s.conversation_id ORDER BY s.seen_at, s.user_id) AS rank
             FROM seen s
-            WHERE NOT EXISTS (SELECT FROM members m
-                              WHERE m.conversation_id = s.conversation_id AND m.user_id = s.user_id)
+            WHERE NOT EXISTS (SELECT FROM members m WHERE m.conversation_id = s.conversation_id AND m.user_id = s.user_id)
         ), counted AS (
             UPDATE conversations c
             SET last_no = c.last_no + f.many
@@ -82,27 +80,30 @@ async def save(conn: Connection, seen: Sequence[SeenMember]) -> None:
             spoke_at = greatest(members.spoke_at, excluded.spoke_at),
             updated_at = now()
         WHERE (members.card, members.left_at IS NULL) IS DISTINCT FROM (excluded.card, true)
-           OR excluded.nickname NOT IN ('', members.nickname)
+           OR excluded.nickname NOT IN ('', members.nickname) OR excluded.title NOT IN ('', members.title)
            OR excluded.role NOT IN ('unknown', members.role)
-           OR excluded.title NOT IN ('', members.title)
            OR (excluded.is_robot AND NOT members.is_robot)
            OR (excluded.joined_at IS NOT NULL AND members.joined_at IS NULL)
            OR excluded.spoke_at > coalesce(members.spoke_at, '-infinity') + interval '1 minute'
         """,
-        {
-            "conversations": [row.conversation_id for row in rows],
-            "users": [row.user_id for row in rows],
-            "names": [row.name for row in rows],
-            "nicknames": [row.nickname for row in rows],
-            "cards": [row.card for row in rows],
-            "roles": [row.role for row in rows],
-            "titles": [row.title for row in rows],
-            "robots": [row.is_robot for row in rows],
-            "times": [row.seen_at for row in rows],
-            "spoke": [row.spoke for row in rows],
-            "joined": [row.joined_at for row in rows],
-        },
+        _columns(list(latest.values())),
     )
+
+
+def _columns(rows: Sequence[SeenMember]) -> dict[str, list[object]]:
+    return {
+        "conversations": [row.conversation_id for row in rows],
+        "users": [row.user_id for row in rows],
+        "names": [row.name for row in rows],
+        "nicknames": [row.nickname for row in rows],
+        "cards": [row.card for row in rows],
+        "roles": [row.role for row in rows],
+        "titles": [row.title for row in rows],
+        "robots": [row.is_robot for row in rows],
+        "times": [row.seen_at for row in rows],
+        "spoke": [row.spoke for row in rows],
+        "joined": [row.joined_at for row in rows],
+    }
 
 
 async def some(conn: Connection, wanted: Sequence[tuple[ConversationId, int]]) -> list[Member]:

@@ -85,35 +85,6 @@ class Member:
     spoke_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A stored message. ``pos`` is its label for life; order for reading is real_seq, time, pos."""
-
-    id: MessageRow
-    conversation_id: ConversationId
-    pos: int
-    real_seq: int | None
-    kind: Literal["message", "poke"]
-    sender_id: int
-    sender_name: str
-    is_self: bool
-    is_robot: bool
-    is_command: bool
-    text: str
-    body: str
-    quoted_id: MessageRow | None
-    quote_name: str | None
-    quote_text: str | None
-    sent_at: datetime
-    withdrawn_at: datetime | None
-    turn_id: TurnId | None
-
-    @property
-    def display(self) -> str:
-        """What a reader sees: the quote, then the body."""
-        return display(self.body, self.quote_name, self.quote_text)
-
-
 def display(body: str, quote_name: str | None, quote_text: str | None) -> str:
     """Put a quote before a body: ``[回复 小明:「…」] 好``. A quote that cannot be seen says so."""
     if quote_name is None:
@@ -182,24 +153,6 @@ class TurnStep:
     ok: bool
     started_at: datetime
     ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxRow:
-    """A message that left or wants to leave."""
-
-    id: OutboxId
-    conversation_id: ConversationId
-    account_id: int
-    turn_id: TurnId | None
-    status: SendStatus
-    text: str
-    message_id: int | None
-    reason: SendReason | None
-    detail: str | None
-    created_at: datetime
-    left_at: datetime | None
-    settled_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Names of QQ's classic faces, for messages and reactions that carry only the number."""
+"""Names of QQ's classic faces, for messages that carry only the number."""
 
 from __future__ import annotations
 
@@ -33,18 +33,8 @@ def _table() -> dict[int, str]:
 
 
 FACES: Final = _table()
-_FIRST_EMOJI = 0x203C
 
 
 def face_name(face_id: int | None) -> str | None:
     """Name a classic face; None when the number is not known."""
     return None if face_id is None else FACES.get(face_id)
-
-
-def reaction_name(emoji_id: str) -> str:
-    """Name a reaction by QQ's emoji id: a classic face's name, or the emoji whose code point the id is."""
-    number = int(emoji_id) if emoji_id.isascii() and emoji_id.isdigit() and len(emoji_id) <= 7 else None
-    name = face_name(number)
-    if name is None and number is not None and _FIRST_EMOJI <= number <= 0x1FAFF and not 0xD800 <= number <= 0xDFFF:
-        name = chr(number)
-    return name or "表情"

@@ -156,8 +156,8 @@ def _card(notice: Notice) -> Record:
     if not notice.user_id:
         return notice.skip("card notice without a member")
     # An empty new card may be spurious: the caller waits for a message that confirms it.
-    card, old_card = as_text(notice.raw.get("card_new"), 200), as_text(notice.raw.get("card_old"), 200)
-    return MemberChanged(notice.account_id, notice.conversation, notice.user_id, notice.at, card=card, old_card=old_card)
+    card = as_text(notice.raw.get("card_new"), 200)
+    return MemberChanged(notice.account_id, notice.conversation, notice.user_id, notice.at, card=card)
 
 
 def _title(notice: Notice) -> Record:

@@ -119,7 +119,6 @@ class MemberChanged:
     user_id: int
     at: datetime
     card: str | None = None
-    old_card: str | None = None
     role: Role | None = None
     title: str | None = None
 
