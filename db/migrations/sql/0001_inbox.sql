@@ -152,6 +152,7 @@ CREATE TABLE happenings (
     happened_at     timestamptz NOT NULL
 );
 CREATE INDEX happenings_conversation ON happenings (conversation_id, id DESC);
+CREATE INDEX happenings_kind ON happenings (conversation_id, kind, happened_at);
 
 CREATE TABLE turns (
     id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
