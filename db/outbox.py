@@ -86,13 +86,13 @@ async def sent(conn: Connection, outbox_id: OutboxId, *, message_id: int, messag
 
 
 async def failed(conn: Connection, outbox_id: OutboxId, *, status: SendStatus, reason: SendReason, detail: str) -> None:
-    """sending → refused or unknown, with what NapCat said."""
+    """sending (or unknown, after its turn was stopped) → refused or unknown, with what NapCat said."""
     await conn.execute(
         """
         UPDATE outbox
         SET status = %(status)s, reason = %(reason)s, detail = %(detail)s,
             settled_at = CASE WHEN %(status)s = 'unknown' THEN NULL ELSE now() END
-        WHERE id = %(id)s AND status = 'sending'
+        WHERE id = %(id)s AND status IN ('sending', 'unknown')
         """,
         {"id": outbox_id, "status": status, "reason": reason, "detail": detail},
     )

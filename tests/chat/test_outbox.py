@@ -365,6 +365,25 @@ async def test_a_stop_while_it_leaves_loses_nothing(world: World, napcat: BusyNa
     assert row["message"] == (await own_rows(world))[0]["id"]
 
 
+async def test_a_refusal_that_comes_after_the_turn_was_stopped_is_no_longer_unknown(
+    world: World, napcat: BusyNapCat, service: FakeService
+) -> None:
+    leaving, answered = asyncio.Event(), asyncio.Event()
+
+    async def take_long() -> None:
+        leaving.set()
+        await answered.wait()
+
+    napcat.during = take_long
+    napcat.on_call = lambda action, params: refused("消息体无法解析") if action.startswith("send_") else None
+    world.say(at(BOT), text(" 在吗"))
+    await asyncio.wait_for(leaving.wait(), 10)
+    assert await world.chat.lanes.interrupt(conversation_id=(await where(world)).id)
+    await world.until_row("SELECT FROM outbox WHERE status = 'unknown'")
+    answered.set()
+    await world.until_row("SELECT FROM outbox WHERE status = 'refused'")
+
+
 async def test_a_mute_while_it_waits_keeps_the_call_owed(database: Database, tmp_path: Path, service: FakeService) -> None:
     async with open_world(database, tmp_path, service, typing_chars_per_second="1") as slow:
         slow.connect()
