@@ -20,6 +20,7 @@ from llm.service import Models
 from llm.usage import UsageBook
 from persona.loader import Personas
 from plugins.chat.backfill import Backfill
+from plugins.chat.called import CallNames
 from plugins.chat.commands import Commands, Levers
 from plugins.chat.dispatch import Dispatch, Workers
 from plugins.chat.effects import QuoteMissing
@@ -79,8 +80,7 @@ class Chat:
             longest=settings.debounce_max_seconds,
             limit=settings.max_turns,
         )
-        names = settings.bot_names or ground.personas.get(settings.persona).names
-        self._writer = Writer(database, settings, self.own, names, clock)
+        self._writer = Writer(database, settings, self.own, CallNames(ground.personas, settings), clock)
         self._dispatch = Dispatch(settings, database, self.own, self.lanes, self._jobs, self._workers())
         self.outbox.refused = self._dispatch.refused
         self.inbox = Inbox(self._writer, ground.spool, self._dispatch.deliver, _rejects(settings.data_dir))

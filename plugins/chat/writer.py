@@ -15,6 +15,7 @@ from db.models import Conversation, ConversationId, ConversationKey
 from db.pool import Connection, Database
 from db.sightings import NewMessage, Quoted, Stored
 from plugins.chat.apply import Hearing, NoticeBook
+from plugins.chat.called import CallNames
 from plugins.chat.compose import Composed, Surroundings, compose, sender_name
 from plugins.chat.effects import AccountSeen, Effect, ForwardMissing, Heard, Ordered, QuoteMissing
 from plugins.chat.events import read_event
@@ -23,7 +24,6 @@ from plugins.chat.member_names import MemberNames
 from plugins.chat.own import OwnAccounts
 from plugins.chat.records import AccountState, Incoming, Record, Skipped
 from plugins.chat.rules import is_enabled
-from plugins.chat.triggers import NameMatcher
 from settings import Settings
 
 
@@ -48,13 +48,12 @@ class Writer:
     """Stores frames. One instance per process; ``write`` is called by one task at a time."""
 
     def __init__(
-        self, database: Database, settings: Settings, own: OwnAccounts, names: Sequence[str], clock: Callable[[], datetime]
+        self, database: Database, settings: Settings, own: OwnAccounts, called: CallNames, clock: Callable[[], datetime]
     ) -> None:
         self._database = database
         self._settings = settings
         self._own = own
-        self._matcher = NameMatcher(names)
-        self._own_name = names[0] if names else ""
+        self._called = called
         self._clock = clock
         self._names = MemberNames()
 
@@ -92,7 +91,7 @@ class Writer:
             return [_account_seen(first)]
         if isinstance(first, Skipped):
             return []
-        notices = NoticeBook(book.conn, self._settings, self._names, self._own, self._own_name)
+        notices = NoticeBook(book.conn, self._settings, self._names, self._own, self._called.own_name)
         where = book.conversation(first.conversation)
         deaf_to = book.ignored_in(where.id) | book.robots_in(where.id)
         done = await notices.apply(first, where, book.last, Hearing(run[0].frame.late, deaf_to))
@@ -113,7 +112,7 @@ class Writer:
             if item.record.string_format:
                 self._wrong_format(item.record.account_id)
         quotes = await sightings.quoted(book.conn, _quote_keys(spoken))
-        await self._names.fetch(book.conn, _mentioned(spoken), self._own.names(self._own_name))
+        await self._names.fetch(book.conn, _mentioned(spoken), self._own.names(self._called.own_name))
         composed = [compose(item.record, self._around(book, item, quotes, now)) for item in spoken]
         effects: list[Effect] = [
             Ordered(item.conversation, item.record.account_id, item.record.sender, made.command, None)
@@ -166,7 +165,7 @@ class Writer:
             ignored=book.ignored_in(item.conversation.id),
             robots=book.robots_in(item.conversation.id),
             names=self._names.of(item.conversation.id),
-            matcher=self._matcher,
+            matcher=self._called.of(item.conversation.persona),
             quoted=quoted,
             late=item.arrival.frame.late,
             now=now,
