@@ -33,6 +33,8 @@ async def world(
     monkeypatch.setattr("plugins.chat.outbox.GAP_SECONDS", 0.01)
     async with open_world(database, tmp_path, service, napcat) as opened:
         opened.connect()
+        # What QQ says on a connect must not race with what the test does.
+        await opened.until(lambda: bool(napcat.called("get_group_msg_history") and napcat.called("get_group_member_list")))
         yield opened
 
 
