@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from psycopg.rows import scalar_row
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg.rows import class_row, scalar_row
 
 from db.models import ConversationId, MessageRow
 from db.pool import Connection
 
 
-async def newest_seq(conn: Connection, conversation_id: ConversationId, *, below: int | None) -> int | None:
-    """The highest real_seq stored in a conversation, below a given one if so asked; None: nothing is."""
-    async with conn.cursor(row_factory=scalar_row) as cur:
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest stored message of others: its order, and when it was said. None: nothing is known."""
+
+    seq: int | None
+    at: datetime | None
+
+
+async def newest(conn: Connection, conversation_id: ConversationId, *, below: int | None, before: datetime | None) -> Newest:
+    """Find the highest real_seq below a given one, and the last message before a moment (None: no bound)."""
+    async with conn.cursor(row_factory=class_row(Newest)) as cur:
         await cur.execute(
             """
-            SELECT max(real_seq)
-            FROM messages
-            WHERE conversation_id = %(id)s AND real_seq IS NOT NULL
-              AND (%(below)s::bigint IS NULL OR real_seq < %(below)s)
+            SELECT (SELECT max(real_seq)
+                    FROM messages
+                    WHERE conversation_id = %(id)s AND real_seq IS NOT NULL
+                      AND (%(below)s::bigint IS NULL OR real_seq < %(below)s)) AS seq,
+                   (SELECT sent_at
+                    FROM messages
+                    WHERE conversation_id = %(id)s AND kind = 'message' AND NOT is_self  -- own ones carry our clock's time
+                      AND (%(before)s::timestamptz IS NULL OR sent_at < %(before)s)
+                    ORDER BY pos DESC
+                    LIMIT 1) AS at
             """,
-            {"id": conversation_id, "below": below},
+            {"id": conversation_id, "below": below, "before": before},
         )
-        value = await cur.fetchone()
-        return None if value is None else int(value)
+        row = await cur.fetchone()
+        return row if row is not None else Newest(None, None)
 
 
 async def set_quote(conn: Connection, message: MessageRow, *, sender_id: int, name: str, text: str) -> None:

@@ -33,6 +33,7 @@ class Surroundings:
     quoted: Quoted | None
     late: bool
     now: datetime
+    """By QQ's clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from nonebot.log import logger
 
 from agent.ports import Draft
-from db import accounts, memberships
+from db import memberships
 from db.models import Conversation
 from db.pool import Database
 from plugins.chat.apply import remove
 from plugins.chat.backfill import Backfill
+from plugins.chat.catchup import CatchUp, Sources
 from plugins.chat.commands import Commands
 from plugins.chat.effects import (
     AccountSeen,
@@ -62,11 +63,10 @@ class Dispatch:
         self._own = own
         self._lanes = lanes
         self._jobs = jobs
-        self._orders = Jobs()  # 停 must not queue behind histories and member lists
         self._workers = workers
         self._pokes = PokeLimit()
-        self._behind: set[int] = set()
-        self._catching: set[int] = set()
+        sources = Sources(workers.backfill, workers.refresh, lambda where: is_enabled(where, settings), lanes.look)
+        self._catch_up = CatchUp(database, own, jobs, sources)
 
     def deliver(self, effects: Sequence[Effect]) -> None:
         """Act on what a batch brought about, in order."""
@@ -108,22 +108,23 @@ class Dispatch:
     def joined(self, account_id: int) -> None:
         """An account's socket opened."""
         self._own.joined(account_id)
-        self._jobs.start("接上账号", self._catch_up_once(account_id))
+        self._catch_up.start(account_id)
 
     def opened(self, where: Conversation, account_id: int) -> None:
         """A conversation was enabled: read its members, and what was said lately."""
-        self._own.saw(where.id, account_id, None)
-        self._jobs.start("补历史消息", self._workers.backfill.fill(account_id, where))
-        self._jobs.start("刷新成员列表", self._workers.refresh.members(account_id, where))
+        self._own.saw(where.id, account_id)
+        self._catch_up.conversation(account_id, where)
 
     def parted(self, account_id: int) -> None:
         """An account's last socket closed."""
         state = self._own.get(account_id)
         state.connected = False
-        self._jobs.start("记下账号断开", self._save(account_id))
+        self._jobs.start("记下账号断开", self._catch_up.save(account_id))
 
     def refused(self, address: Address, failure: Failure) -> None:
-        """A send was refused: what that says about the group or the account is remembered."""
+        """A send was refused: what that says about the group or the account is remembered. Or nobody knows: look later."""
+        if failure.status == "unknown":
+            self._catch_up.unconfirmed(address.account_id, address.conversation)
         if failure.reason in {"removed", "muted", "offline"}:
             self._jobs.start("记下发送被拒的原因", self._learn(address, failure), urgent=True)
 
@@ -134,8 +135,7 @@ class Dispatch:
     def _heard(self, effect: Heard) -> None:
         state = self._own.get(effect.account_id)
         if not state.online and not effect.late:
-            state.online, state.note = True, ""  # somebody offline hears nothing
-            self._jobs.start("记下账号状态", self._save(effect.account_id))
+            self._account(AccountSeen(effect.account_id, True, ""))  # somebody offline hears nothing
         if effect.call is not None or (effect.person and not effect.late):
             self._lanes.heard(effect.conversation.id)
 
@@ -146,50 +146,13 @@ class Dispatch:
         state.online, state.note = effect.online, effect.note
         if effect.online:
             logger.success(f"账号 {effect.account_id} 恢复在线")
-            self._jobs.start("接上账号", self._catch_up_once(effect.account_id))
+            self._catch_up.start(effect.account_id)
         else:
+            self._own.gap(effect.account_id)
             logger.error(
                 f"账号 {effect.account_id} 的 QQ 已离线（{effect.note or '心跳报告离线'}）：暂停发言，请到 NapCat 重新登录"
             )
-            self._jobs.start("记下账号状态", self._save(effect.account_id))
-
-    async def _save(self, account_id: int) -> None:
-        state = self._own.get(account_id)
-        async with self._database.connection() as conn:
-            await accounts.save(
-                conn,
-                account_id,
-                connected=state.connected,
-                online=state.online,
-                note=state.note,
-                worker=self._own.worker,
-            )
-
-    async def _catch_up_once(self, account_id: int) -> None:
-        """Catch up, one run at a time: what a storm of reconnects asks for meanwhile is one more run."""
-        self._behind.add(account_id)
-        if account_id in self._catching:
-            return
-        self._catching.add(account_id)
-        try:
-            while account_id in self._behind:
-                self._behind.discard(account_id)
-                await self._catch_up(account_id)
-        finally:
-            self._catching.discard(account_id)
-
-    async def _catch_up(self, account_id: int) -> None:
-        """Learn who the account is and where, fill gaps, and look at what is owed."""
-        await self._save(account_id)
-        state = self._own.get(account_id)
-        state.nickname = await self._workers.refresh.account(account_id) or state.nickname
-        groups = [where for where in await self._workers.refresh.groups(account_id) if is_enabled(where, self._settings)]
-        for where in groups:
-            self._own.saw(where.id, account_id, None)
-            self._jobs.start("补历史消息", self._workers.backfill.fill(account_id, where))
-            self._jobs.start("刷新成员列表", self._workers.refresh.members(account_id, where))
-        for where in groups:
-            self._lanes.look(where.id)
+            self._jobs.start("记下账号状态", self._catch_up.save(effect.account_id))
 
     async def _order(self, order: Ordered) -> None:
         answer = await self._workers.commands.run(order)
@@ -198,6 +161,11 @@ class Dispatch:
 
     async def _learn(self, address: Address, failure: Failure) -> None:
         where = address.conversation
+        if failure.reason == "offline" and not self._own.get(address.account_id).connected:
+            logger.warning(
+                f"账号 {address.account_id} 没有连接：请看 NapCat 是否在运行，「网络配置」里的 WebSocket 客户端是否启用"
+            )
+            return
         if failure.reason == "offline":
             self._account(AccountSeen(address.account_id, False, failure.detail))
             return

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
 
 from db.models import ConversationId
 
 _PLACES = 10_000
+_CLOCK_SAMPLES = 21
 
 
 @dataclass(slots=True)
@@ -29,6 +32,14 @@ class AccountState:
         return self.connected and self.online
 
 
+@dataclass(frozen=True, slots=True)
+class FirstHeard:
+    """The first live message after a gap: its order and its time. None: not known."""
+
+    seq: int | None = None
+    at: datetime | None = None
+
+
 class OwnAccounts:
     """What this process knows about own accounts. Rebuilt from connections and rows after a restart."""
 
@@ -36,7 +47,10 @@ class OwnAccounts:
         self.worker = worker
         self._states: dict[int, AccountState] = {}
         self._places: OrderedDict[ConversationId, list[int]] = OrderedDict()
-        self._first_seqs: dict[int, dict[ConversationId, int]] = {}
+        self._first_heard: dict[tuple[ConversationId, int], FirstHeard] = {}
+        self._unfilled: set[tuple[ConversationId, int]] = set()
+        self._unlisted: set[int] = set()
+        self._ahead: dict[int, deque[float]] = {}
         self._there: set[tuple[ConversationId, int]] = set()
         self._arriving: set[tuple[ConversationId, int]] = set()
 
@@ -67,11 +81,39 @@ class OwnAccounts:
         """An account's socket opened: what it hears from now on is live."""
         state = self.get(account_id)
         state.connected, state.online, state.note = True, True, ""
-        self._first_seqs[account_id] = {}
+        self.gap(account_id)
         return state
 
-    def saw(self, conversation_id: ConversationId, account_id: int, live_seq: int | None) -> None:
-        """Remember which account hears a conversation, and the first real_seq it heard live."""
+    def gap(self, account_id: int) -> None:
+        """An account may have missed something: what it hears from now on is after the gap.
+
+        Where an older gap is not filled yet, the gap still begins there.
+        """
+        if account_id not in self._unlisted:
+            for place in [place for place in self._first_heard if place[1] == account_id and place not in self._unfilled]:
+                del self._first_heard[place]
+        self._unlisted.add(account_id)
+
+    def listed(self, account_id: int, conversations: Iterable[ConversationId]) -> None:
+        """It is known where an account may have missed something."""
+        self._unfilled.update((conversation_id, account_id) for conversation_id in conversations)
+        self._unlisted.discard(account_id)
+
+    def filled(self, conversation_id: ConversationId, account_id: int) -> None:
+        """What an account missed in a conversation was fetched."""
+        self._unfilled.discard((conversation_id, account_id))
+
+    def told_time(self, account_id: int, seconds: float) -> None:
+        """A live message came this long after QQ's time for it: the two clocks differ by about that."""
+        self._ahead.setdefault(account_id, deque(maxlen=_CLOCK_SAMPLES)).append(seconds)
+
+    def ahead(self, account_id: int) -> timedelta:
+        """How far our clock is ahead of QQ's, as the latest live messages show; 0 before the first."""
+        samples = self._ahead.get(account_id)
+        return timedelta(seconds=median(samples)) if samples else timedelta()
+
+    def saw(self, conversation_id: ConversationId, account_id: int, live: FirstHeard | None = None) -> None:
+        """Remember which account hears a conversation, and what it heard there first. ``live``: not from history."""
         hearers = self._places.setdefault(conversation_id, [])
         if not hearers or hearers[-1] != account_id:
             if account_id in hearers:
@@ -80,8 +122,8 @@ class OwnAccounts:
         self._places.move_to_end(conversation_id)
         if len(self._places) > _PLACES:
             self._places.popitem(last=False)
-        if live_seq is not None:
-            self._first_seqs.setdefault(account_id, {}).setdefault(conversation_id, live_seq)
+        if live is not None:
+            self._first_heard.setdefault((conversation_id, account_id), live)
 
     def arrivals(self, places: Iterable[tuple[ConversationId, int]]) -> list[tuple[ConversationId, int]]:
         """Keep the (conversation, account) that are not known to be written down; ``keep`` says that they are now."""
@@ -114,9 +156,9 @@ class OwnAccounts:
         found = ((conversation_id, self.speaker(conversation_id, None)) for conversation_id in self._places)
         return [(conversation_id, account_id) for conversation_id, account_id in found if account_id is not None]
 
-    def first_live(self, conversation_id: ConversationId, account_id: int) -> int | None:
-        """The first real_seq that an account heard in a conversation since it connected."""
-        return self._first_seqs.get(account_id, {}).get(conversation_id)
+    def first_live(self, conversation_id: ConversationId, account_id: int) -> FirstHeard:
+        """What an account heard first in a conversation since the oldest gap that is not filled."""
+        return self._first_heard.get((conversation_id, account_id), FirstHeard())
 
     def speakers(self, conversation_id: ConversationId, wanted: int | None) -> list[int]:
         """The usable accounts for a conversation, the best first: the one called, then the last one that heard it."""

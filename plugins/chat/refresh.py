@@ -45,13 +45,13 @@ class Refresh:
             await accounts.set_nickname(conn, account_id, nickname)
         return nickname
 
-    async def groups(self, account_id: int) -> list[Conversation]:
-        """Read which groups the account is in, and give them rows with their names."""
+    async def groups(self, account_id: int) -> list[Conversation] | None:
+        """Read which groups the account is in, and give them rows with their names. None: QQ did not say."""
         try:
             data = await self._onebot.call(account_id, "get_group_list", seconds=_LIST_SECONDS)
         except CallFailed as error:
             logger.warning(f"没有读到账号 {account_id} 的群列表：{error}")
-            return []
+            return None
         found = [_group(as_object(item)) for item in as_list(data)]
         known = [item for item in found if item.key.target_id > 0]
         if not known:
@@ -66,22 +66,32 @@ class Refresh:
         last = self._done.get(conversation_id)
         return 0.0 if last is None else max(0.0, (last + MEMBERS_SOON - self._clock()).total_seconds())
 
-    async def members(self, account_id: int, where: Conversation, *, stale: bool = False) -> None:
-        """Read a group's member list, unless it was read lately. ``stale``: something changed since."""
+    async def members(self, account_id: int, where: Conversation, *, stale: bool = False) -> bool:
+        """Read a group's member list, unless it was read lately. ``stale``: something changed since. False: it failed."""
         now = self._clock()
         last = self._done.get(where.id)
         if where.kind != "group" or (last is not None and now - last < (MEMBERS_SOON if stale else MEMBERS_EVERY)):
-            return
+            return True
         self._done[where.id] = now
+        done = False
+        try:
+            done = await self._members(account_id, where, now)
+        finally:
+            if not done:  # what counts is when it was read before
+                self._done.pop(where.id)
+                self._done |= {} if last is None else {where.id: last}
+        return done
+
+    async def _members(self, account_id: int, where: Conversation, now: datetime) -> bool:
         try:
             data = await self._onebot.call(account_id, "get_group_member_list", seconds=_LIST_SECONDS, group_id=where.target_id)
         except CallFailed as error:
             logger.warning(f"没有读到群 {where.name or where.target_id} 的成员列表：{error}")
-            return
+            return False
         rows = [as_object(item) for item in as_list(data)]
         seen = [_member(row, where.id, now) for row in rows if as_id(row.get("user_id")) > 0]
         if not seen:
-            return
+            return True
         async with self._database.transaction() as conn:
             await conversations.ensure(conn, [KnownConversation(where.key)])
             await members.save(conn, seen)
@@ -89,6 +99,7 @@ class Refresh:
             shut_up = _shut_up(rows, account_id)
             if shut_up is not None:
                 await memberships.mute(conn, where.id, account_id, until=_moment(shut_up))
+        return True
 
 
 def _group(item: JsonObject) -> KnownConversation:

@@ -21,7 +21,7 @@ from plugins.chat.effects import AccountSeen, Effect, ForwardMissing, Heard, Ord
 from plugins.chat.events import read_event
 from plugins.chat.inbox import Frame
 from plugins.chat.member_names import MemberNames
-from plugins.chat.own import OwnAccounts
+from plugins.chat.own import FirstHeard, OwnAccounts
 from plugins.chat.records import AccountState, Incoming, Record, Skipped
 from plugins.chat.rules import is_enabled
 from settings import Settings
@@ -106,8 +106,7 @@ class Writer:
         ]
         await self._arrived(book, spoken)
         for item in spoken:
-            live = None if item.arrival.frame.late else item.record.real_seq
-            self._own.saw(item.conversation.id, item.record.account_id, live)
+            self._heard_in(item)
             self._names.learn(item.conversation.id, item.record.sender.user_id, sender_name(item.record))
             if item.record.string_format:
                 self._wrong_format(item.record.account_id)
@@ -125,6 +124,13 @@ class Writer:
         if not kept:
             return effects
         return effects + await self._store(book, kept)
+
+    def _heard_in(self, item: Spoken) -> None:
+        record, frame = item.record, item.arrival.frame
+        live = None if frame.late else FirstHeard(record.real_seq, record.at)
+        self._own.saw(item.conversation.id, record.account_id, live)
+        if live is not None:
+            self._own.told_time(record.account_id, frame.received_at - record.at.timestamp())
 
     def _wrong_format(self, account_id: int) -> None:
         state = self._own.get(account_id)
@@ -168,7 +174,7 @@ class Writer:
             matcher=self._called.of(item.conversation.persona),
             quoted=quoted,
             late=item.arrival.frame.late,
-            now=now,
+            now=now - self._own.ahead(record.account_id),
         )
 
 

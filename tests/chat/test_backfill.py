@@ -11,7 +11,7 @@ import pytest
 
 from db.models import Json, JsonObject
 from db.pool import Database
-from plugins.chat.backfill import PAGE, PAGES, order_key
+from plugins.chat.backfill import PAGE, PAGES
 from plugins.chat.onebot import CALL_SECONDS
 from tests.chat.world import BOT, GROUP, MING, WEI, FakeNapCat, World, at, open_world, text
 from tests.llm.fake_service import FakeService
@@ -175,11 +175,39 @@ async def test_rubbish_in_history_is_passed_over(world: World, archive: Archive)
     assert (await bodies(world))[:3] == ["第1句", "第2句", "第3句"]
 
 
-def test_the_place_of_a_message_is_its_number_else_its_time() -> None:
-    assert order_key({"real_seq": "12", "time": 5}) == 12
-    assert order_key({"real_seq": "0", "time": 5}) == 5
-    assert order_key({"time": 5}) == 5
-    assert order_key({}) is None
+async def test_without_numbers_pages_are_read_until_what_is_known(world: World, archive: Archive) -> None:
+    archive.remember(1, 400, numbered=False)
+    archive.history[:] = [{**item, "time": int(str(item["time"])) // 3 * 3} for item in archive.history]  # three a second
+    world.event(BOT, **archive.history[99], post_type="message", message_type="group", group_id=GROUP)
+    await world.settle()
+    archive.gate.clear()
+    world.connect()
+    world.event(
+        BOT,
+        **archive.history[399] | {"message_id": 1, "message": [text("刚到的")]},
+        post_type="message",
+        message_type="group",
+        group_id=GROUP,
+    )
+    await world.settle()
+    archive.gate.set()
+    await stored(world, 302)
+    await world.settle()
+    said = await world.rows("SELECT body FROM messages ORDER BY sent_at, pos")
+    found = [str(row["body"]) for row in said if row["body"] != "刚到的"]
+    earlier = {"第98句", "第99句"}  # perhaps of one second with what is known
+    assert [body for body in found if body not in earlier] == [f"第{number}句" for number in range(100, 401)]
+    assert archive.pages() <= 2 * 7
+
+
+async def test_messages_of_one_second_keep_the_order_of_their_page(world: World, archive: Archive) -> None:
+    archive.remember(1, 30, numbered=False)
+    now = int(time.time())
+    numbers = {index: (index * 7919) % 1000 for index in range(30)}  # ids are no order
+    archive.history[:] = [{**item, "time": now - 60, "message_id": numbers[index]} for index, item in enumerate(archive.history)]
+    world.connect()
+    await stored(world, 30)
+    assert await bodies(world) == [f"第{number}句" for number in range(1, 31)]
 
 
 async def test_a_storm_of_reconnects_asks_a_bounded_number_of_times(world: World, archive: Archive) -> None:
