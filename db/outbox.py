@@ -136,6 +136,17 @@ async def refuse_waiting(
     return cur.rowcount
 
 
+async def hold_back(conn: Connection, outbox_id: OutboxId, *, reason: SendReason, detail: str) -> None:
+    """waiting → refused: it is known that it would not arrive."""
+    await conn.execute(
+        """
+        UPDATE outbox SET status = 'refused', reason = %(reason)s, detail = %(detail)s, settled_at = now()
+        WHERE id = %(id)s AND status = 'waiting'
+        """,
+        {"id": outbox_id, "reason": reason, "detail": detail},
+    )
+
+
 async def held_back(conn: Connection, outbox_id: OutboxId) -> SendReason | None:
     """Tell why a message was refused before it left; None: it was not."""
     async with conn.cursor(row_factory=class_row(_HeldBack)) as cur:

@@ -146,6 +146,8 @@ class Outbox:
 
     async def _leave(self, address: Address, row: OutboxId, segments: list[JsonObject], text: str) -> Delivery:
         async with self._database.connection() as conn:
+            if not self._own.get(address.account_id).usable:
+                await outbox.hold_back(conn, row, reason="offline", detail="发出前账号离线或断开了")
             if not await outbox.leave(conn, row):
                 held = await outbox.held_back(conn, row)
                 if held is not None:

@@ -184,7 +184,7 @@ async def test_without_numbers_pages_are_read_until_what_is_known(world: World, 
     world.connect()
     world.event(
         BOT,
-        **archive.history[399] | {"message_id": 1, "message": [text("刚到的")]},
+        **{**archive.history[399], "message_id": 1, "message": [text("刚到的")]},
         post_type="message",
         message_type="group",
         group_id=GROUP,

@@ -407,6 +407,26 @@ async def test_a_mute_while_it_waits_keeps_the_call_owed(database: Database, tmp
         assert len(await slow.rows("SELECT FROM owed WHERE settled_at IS NULL")) == 1
 
 
+@pytest.mark.parametrize("parted", [True, False], ids=["disconnected", "offline"])
+async def test_an_account_that_goes_away_while_it_waits_keeps_the_call_owed(
+    database: Database, tmp_path: Path, service: FakeService, parted: bool
+) -> None:
+    async with open_world(database, tmp_path, service, typing_chars_per_second="1") as slow:
+        slow.connect()
+        slow.say(at(BOT), text(" 在吗"))
+        await slow.until_row("SELECT FROM outbox WHERE status = 'waiting'")
+        if parted:
+            slow.chat.parted(BOT)
+        else:
+            status: JsonObject = {"online": False, "good": True}
+            slow.event(BOT, post_type="meta_event", meta_event_type="heartbeat", interval=30000, status=status)
+        await slow.until_row("SELECT FROM turns WHERE status = 'failed'")
+        row = (await slow.rows("SELECT status, reason, left_at FROM outbox"))[0]
+        assert (row["status"], row["reason"], row["left_at"]) == ("refused", "offline", None)
+        assert not slow.napcat.sent
+        assert len(await slow.rows("SELECT FROM owed WHERE settled_at IS NULL")) == 1
+
+
 async def test_a_whole_mute_while_it_waits_holds_back_a_member_but_not_an_admin(
     database: Database, tmp_path: Path, service: FakeService
 ) -> None:
