@@ -99,7 +99,8 @@ class Runner:
 
     async def _begin(self, plan: Plan) -> TurnId | None:
         where = plan.conversation
-        async with self._database.connection() as conn:
+        async with self._database.transaction() as conn:
+            await turns.hurry(conn)
             turn_id = await turns.queue(
                 conn,
                 where.id,
