@@ -55,6 +55,11 @@ class Frames:
         """Count the frame."""
         self._count.add()
 
+    @property
+    def full(self) -> bool:
+        """There is always room."""
+        return False
+
     async def room(self) -> None:
         """There is always room."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, cast
 
@@ -25,6 +27,8 @@ from db.models import JsonObject
 
 PATHS = ("/onebot/v11/ws", "/onebot/v11/ws/", "/onebot/v11/")
 MAX_FRAME_BYTES = 64 * 1024 * 1024
+HELD_EVENTS = 2000
+HELD_CHARS = 16 * 1024 * 1024
 _FRAMES_A_SLICE = 64
 _POLICY_VIOLATION = 1008
 
@@ -36,8 +40,13 @@ class Listener(Protocol):
         """Take one event frame. Called in order of arrival; must return at once."""
         ...
 
+    @property
+    def full(self) -> bool:
+        """True while no more frames should come."""
+        ...
+
     async def room(self) -> None:
-        """Return when more frames may come; while it waits, nothing is read from the socket."""
+        """Return when more frames may come."""
         ...
 
     def joined(self, account_id: int) -> None:
@@ -47,6 +56,58 @@ class Listener(Protocol):
     def parted(self, account_id: int) -> None:
         """Learn that an account's last socket is closed."""
         ...
+
+
+class _Hold:
+    """Events that wait for room while what comes behind them is read: an answer to one of our calls may be among it.
+
+    Bounded: with too many held, nothing is read from the socket.
+    """
+
+    def __init__(self, find: Callable[[], Listener | None], hear: Callable[[JsonObject, str], None]) -> None:
+        self._find = find
+        self._hear = hear
+        self._events: deque[tuple[JsonObject, str]] = deque()
+        self._chars = 0
+        self._moving: asyncio.Task[None] | None = None
+        self._space = asyncio.Event()
+
+    async def put(self, payload: JsonObject, raw: str) -> None:
+        """Have an event heard, now or when its turn comes."""
+        listener = self._find()
+        if not self._events and (listener is None or not listener.full):
+            self._hear(payload, raw)
+            return
+        self._events.append((payload, raw))
+        self._chars += len(raw)
+        if self._moving is None:
+            self._moving = asyncio.create_task(self._move())
+        while len(self._events) >= HELD_EVENTS or self._chars >= HELD_CHARS:
+            self._space.clear()
+            await self._space.wait()
+
+    def release(self) -> None:
+        """The socket is closed: have everything heard at once."""
+        if self._moving is not None:
+            self._moving.cancel()
+        while self._events:
+            self._next()
+
+    async def _move(self) -> None:
+        try:
+            while self._events:
+                listener = self._find()
+                if listener is not None:
+                    await listener.room()
+                self._next()
+        finally:
+            self._moving = None
+
+    def _next(self) -> None:
+        payload, raw = self._events.popleft()
+        self._chars -= len(raw)
+        self._space.set()
+        self._hear(payload, raw)
 
 
 class NapCatAdapter(Adapter):
@@ -88,34 +149,42 @@ class NapCatAdapter(Adapter):
             self._leave(bot, websocket)
 
     async def _read(self, bot: Bot, websocket: WebSocket) -> None:
+        hold = _Hold(lambda: self.listener, lambda payload, raw: self._hear(bot, payload, raw))
         count = 0
-        while True:
-            self._frame(bot, await websocket.receive())
-            count += 1
-            if count % _FRAMES_A_SLICE == 0:
-                await asyncio.sleep(0)
-            if self.listener is not None:
-                await self.listener.room()
+        try:
+            while True:
+                event = self._event(bot, await websocket.receive())
+                if event is not None:
+                    await hold.put(*event)
+                count += 1
+                if count % _FRAMES_A_SLICE == 0:
+                    await asyncio.sleep(0)
+        finally:
+            hold.release()
 
-    def _frame(self, bot: Bot, data: str | bytes) -> None:
+    def _event(self, bot: Bot, data: str | bytes) -> tuple[JsonObject, str] | None:
+        """Read a frame. None: it was no event; an answer has gone to who waits for it."""
         try:
             raw = data if isinstance(data, str) else data.decode("utf-8", "replace")
             payload: object = json.loads(raw)
         except (ValueError, RecursionError) as error:
             logger.warning(f"账号 {bot.self_id} 发来一帧不是 JSON 的数据（{len(data)} 字节），已跳过：{type(error).__name__}")
-            return
+            return None
         if not isinstance(payload, dict):
             logger.warning(f"账号 {bot.self_id} 发来一帧不是对象的 JSON，已跳过")
-            return
+            return None
         frame = cast("dict[str, object]", payload)
         if "post_type" not in frame:
             with suppress(asyncio.InvalidStateError):  # answered twice, or too late
                 self.json_to_event(frame)
-            return
+            return None
+        return cast("JsonObject", frame), raw
+
+    def _hear(self, bot: Bot, payload: JsonObject, raw: str) -> None:
         if self.listener is not None:
-            self.listener.heard(int(bot.self_id), cast("JsonObject", frame), raw)
+            self.listener.heard(int(bot.self_id), payload, raw)
         if any(matchers.values()):
-            self._dispatch(bot, frame)
+            self._dispatch(bot, payload)
 
     @override
     async def _call_api(self, bot: BaseBot, api: str, **data: object) -> object:
@@ -132,9 +201,9 @@ class NapCatAdapter(Adapter):
             raise NetworkError(f"no answer to {api}") from None
         return handle_api_result(answer)
 
-    def _dispatch(self, bot: Bot, frame: dict[str, object]) -> None:
+    def _dispatch(self, bot: Bot, payload: JsonObject) -> None:
         """Let other NoneBot plugins have the event; without any there is nothing to wait for."""
-        event = self.json_to_event(frame)
+        event = self.json_to_event(payload)
         if event is not None:
             task = asyncio.create_task(bot.handle_event(event))
             self._dispatched.add(task)

@@ -77,6 +77,11 @@ class Inbox:
         if len(self._frames) >= QUEUE:
             self._room.clear()
 
+    @property
+    def full(self) -> bool:
+        """True while the queue has no room."""
+        return not self._room.is_set()
+
     async def room(self) -> None:
         """Wait until the queue has room."""
         await self._room.wait()

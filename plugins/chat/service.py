@@ -137,6 +137,11 @@ class Chat:
         """Take one event frame from the socket."""
         self.inbox.put(Frame(account_id, time.time(), payload, raw))
 
+    @property
+    def full(self) -> bool:
+        """True while the inbox has no room."""
+        return self.inbox.full
+
     async def room(self) -> None:
         """Wait until the inbox has room."""
         await self.inbox.room()

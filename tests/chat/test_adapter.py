@@ -21,6 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from db.models import Json, JsonObject
+from plugins import napcat
 from plugins.chat.onebot import CallFailed, NapCatCalls
 from plugins.napcat import MAX_FRAME_BYTES, NapCatAdapter
 
@@ -39,6 +40,10 @@ class Ear:
 
     def heard(self, account_id: int, payload: JsonObject, raw: str) -> None:
         self.frames.append((account_id, payload, raw))
+
+    @property
+    def full(self) -> bool:
+        return not self.open.is_set()
 
     async def room(self) -> None:
         await self.open.wait()
@@ -321,11 +326,16 @@ async def test_without_a_socket_a_call_is_refused_because_offline(door: Door) ->
     assert (failed.value.failure.status, failed.value.failure.reason) == ("refused", "offline")
 
 
-async def test_a_call_into_a_socket_that_is_gone_but_not_yet_noticed_fails_as_a_call(door: Door) -> None:
+async def test_a_call_into_a_socket_that_is_gone_but_not_yet_noticed_fails_as_a_call(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(napcat, "HELD_EVENTS", 1)
     client = await door.connect()
-    door.ear.open.clear()  # nobody reads, so nobody notices
     await client.send(frame(1))
     await door.until([1])
+    door.ear.open.clear()  # nobody reads, so nobody notices
+    await client.send(frame(2))
+    await asyncio.sleep(0.2)
     client.transport.abort()
     await asyncio.sleep(0.2)
     with pytest.raises(CallFailed) as failed:
@@ -335,16 +345,52 @@ async def test_a_call_into_a_socket_that_is_gone_but_not_yet_noticed_fails_as_a_
     await door.until_coming([f"+{BOT}", f"-{BOT}"])
 
 
-async def test_nothing_is_read_while_there_is_no_room(door: Door) -> None:
+async def answer_behind(client: ClientConnection, *numbers: int) -> None:
+    """Answer the next call, behind some events."""
+    asked = json.loads(await client.recv())
+    for number in numbers:
+        await client.send(frame(number))
+    await client.send(json.dumps({"status": "ok", "retcode": 0, "data": {"message_id": 7}, "echo": asked["echo"]}))
+
+
+async def test_an_answer_behind_events_is_heard_also_while_there_is_no_room(door: Door) -> None:
     async with door.connect() as client:
+        await door.until_coming([f"+{BOT}"])
+        door.ear.open.clear()
+        answering = asyncio.create_task(answer_behind(client, *range(5)))
+        assert await door.calls.call(BOT, "send_group_msg") == {"message_id": 7}
+        await answering
+        assert door.ear.said() == []
+        door.ear.open.set()
+        await door.until([0, 1, 2, 3, 4])
+        await client.send(frame(5))
+        await door.until([0, 1, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize("bound", ["HELD_EVENTS", "HELD_CHARS"])
+async def test_without_room_only_so_much_is_read(door: Door, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    monkeypatch.setattr(napcat, bound, 3 if bound == "HELD_EVENTS" else 3 * len(frame(0)))
+    async with door.connect() as client:
+        await door.until_coming([f"+{BOT}"])
+        door.ear.open.clear()
+        answering = asyncio.create_task(answer_behind(client, 0, 1, 2))
+        with pytest.raises(CallFailed) as failed:
+            await door.calls.call(BOT, "send_group_msg", seconds=0.3)
+        assert failed.value.failure.status == "unknown"
+        await answering
+        door.ear.open.set()
+        await client.send(frame(3))
+        await door.until([0, 1, 2, 3])
+
+
+async def test_what_is_held_is_heard_when_the_socket_closes(door: Door) -> None:
+    async with door.connect() as client:
+        await door.until_coming([f"+{BOT}"])
         door.ear.open.clear()
         for number in range(5):
             await client.send(frame(number))
-        await door.until([0])
-        await asyncio.sleep(0.1)
-        assert door.ear.said() == [0]
-        door.ear.open.set()
-        await door.until([0, 1, 2, 3, 4])
+    await door.until([0, 1, 2, 3, 4])
+    await door.until_coming([f"+{BOT}", f"-{BOT}"])
 
 
 async def test_a_half_open_socket_is_noticed(adapter: NapCatAdapter) -> None:
