@@ -25,24 +25,33 @@ class Standing:
     left_at: datetime | None
 
 
-async def arrive(conn: Connection, places: Sequence[tuple[ConversationId, int]]) -> None:
-    """Record that own accounts are in groups, by (conversation, account). A mute from before they left is over."""
+async def arrive(conn: Connection, places: Sequence[tuple[ConversationId, int]], *, known_at: datetime | None = None) -> None:
+    """Record that own accounts are in groups, by (conversation, account). A mute from before they left is over.
+
+    ``known_at``: when this was so; whoever left after that is not back. None: now.
+    """
     if not places:
         return
     await conn.execute(
         """
         WITH arrived AS (
-            INSERT INTO own_memberships (conversation_id, account_id)
+            INSERT INTO own_memberships AS o (conversation_id, account_id)
             SELECT conversation_id, account_id
             FROM unnest(%(conversations)s::bigint[], %(accounts)s::bigint[]) AS p(conversation_id, account_id)
-            ON CONFLICT (conversation_id, account_id) DO UPDATE SET left_at = NULL, muted_until = NULL
-            WHERE own_memberships.left_at IS NOT NULL
+            ON CONFLICT (conversation_id, account_id) DO UPDATE
+            SET left_at = NULL, muted_until = CASE WHEN o.left_at IS NULL THEN o.muted_until END
+            WHERE o.left_at IS NULL OR %(known)s::timestamptz IS NULL OR o.left_at < %(known)s
+            RETURNING conversation_id
         )
         UPDATE conversations c
         SET left_at = NULL, muted_until = NULL, whole_mute = false, updated_at = now()
-        WHERE c.id = ANY(%(conversations)s) AND c.left_at IS NOT NULL
+        WHERE c.id IN (SELECT conversation_id FROM arrived) AND c.left_at IS NOT NULL
         """,
-        {"conversations": [place[0] for place in places], "accounts": [place[1] for place in places]},
+        {
+            "conversations": [place[0] for place in places],
+            "accounts": [place[1] for place in places],
+            "known": known_at,
+        },
     )
 
 
@@ -51,11 +60,11 @@ async def leave(conn: Connection, conversation_id: ConversationId, account_id: i
     await conn.execute(
         """
         INSERT INTO own_memberships (conversation_id, account_id, left_at)
-        VALUES (%(conversation)s, %(account)s, %(at)s)
+        VALUES (%(conversation)s, %(account)s, now())  -- when we learnt it, by the clock that lists are asked by
         ON CONFLICT (conversation_id, account_id) DO UPDATE
         SET left_at = coalesce(own_memberships.left_at, excluded.left_at), muted_until = NULL
         """,
-        {"conversation": conversation_id, "account": account_id, "at": at},
+        {"conversation": conversation_id, "account": account_id},
     )
     await _sum_up(conn, conversation_id)
     async with conn.cursor(row_factory=scalar_row) as cur:

@@ -47,6 +47,7 @@ class Refresh:
 
     async def groups(self, account_id: int) -> list[Conversation] | None:
         """Read which groups the account is in, and give them rows with their names. None: QQ did not say."""
+        asked_at = self._clock()
         try:
             data = await self._onebot.call(account_id, "get_group_list", seconds=_LIST_SECONDS)
         except CallFailed as error:
@@ -58,7 +59,7 @@ class Refresh:
             return []
         async with self._database.transaction() as conn:
             rows = await conversations.ensure(conn, known)
-            await memberships.arrive(conn, [(row.id, account_id) for row in rows])
+            await memberships.arrive(conn, [(row.id, account_id) for row in rows], known_at=asked_at)
         return rows
 
     def rest(self, conversation_id: ConversationId) -> float:

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from nonebot.log import logger
 
 from agent.ports import Draft
-from db import accounts
+from db import accounts, memberships
 from db.models import JsonObject
 from db.pool import Database
 from plugins.chat.outbox import Address
 from tests.chat.edges import where
 from tests.chat.world import BOT, BOT2, GROUP, WANG, World, at, open_world, refused, text
 from tests.llm.fake_service import FakeService, failure
+
+
+@pytest.fixture
+async def away(database: Database, tmp_path: Path, service: FakeService) -> AsyncGenerator[World, None]:
+    """The chat, not connected."""
+    async with open_world(database, tmp_path, service) as opened:
+        yield opened
 
 
 def kick(world: World, account_id: int) -> None:
@@ -197,3 +207,18 @@ async def test_a_wrong_message_format_is_told_once_for_each_account(world: World
     assert len(told) == 2
     assert str(BOT) in told[0]
     assert str(BOT2) in told[1]
+
+
+async def test_a_group_list_that_was_asked_for_before_a_kick_does_not_undo_it(away: World) -> None:
+    away.say("早")
+    await away.settle()
+    row = (await where(away)).id
+    asked = datetime.now(UTC)
+    kick(away, BOT)
+    await away.settle()
+    async with away.database.transaction() as conn:
+        await memberships.arrive(conn, [(row, BOT)], known_at=asked)
+    assert await away.rows("SELECT FROM conversations WHERE left_at IS NOT NULL")
+    async with away.database.transaction() as conn:
+        await memberships.arrive(conn, [(row, BOT)], known_at=datetime.now(UTC))
+    assert not await away.rows("SELECT FROM conversations WHERE left_at IS NOT NULL")

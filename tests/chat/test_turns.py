@@ -187,6 +187,7 @@ async def test_an_offline_account_pauses_and_resumes(world: World, service: Fake
 
 
 async def test_a_kicked_bot_cancels_and_comes_back_when_invited(world: World, service: FakeService) -> None:
+    await world.until_row("SELECT FROM own_memberships")  # the list of groups was read before
     world.event(
         post_type="notice", notice_type="group_decrease", sub_type="kick_me", group_id=GROUP, user_id=BOT, operator_id=WANG
     )
