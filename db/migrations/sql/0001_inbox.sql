@@ -187,7 +187,7 @@ CREATE TABLE owed (
     retry_at        timestamptz NOT NULL DEFAULT now(),
     settled_at      timestamptz,
     settled_by      bigint REFERENCES turns ON DELETE SET NULL,
-    settled_why     text                          -- shown, expired, withdrawn, forgotten, gave_up
+    settled_why     text                          -- shown, answered, stopped, disabled, removed, withdrawn, forgotten, expired
 );
 CREATE INDEX owed_settled_by ON owed (settled_by) WHERE settled_by IS NOT NULL;
 CREATE INDEX owed_open ON owed (conversation_id, pos) WHERE settled_at IS NULL;
