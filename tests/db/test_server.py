@@ -20,7 +20,6 @@ import pytest
 
 from db import cluster
 from db.cluster import SYSTEM_USER, reason
-from db.handles import HandleFile
 from db.postmaster import Postmaster, find_postmaster, parse_pid_file, serves
 from db.server import LOG_BYTES, EmbeddedServer, ServerProblem
 from tests.support import FAST
@@ -383,19 +382,3 @@ def test_a_pid_file_is_read_line_by_line() -> None:
         4711, 5432, "/data/postgres", "starting"
     )
     assert parse_pid_file("-4711\n/data/postgres\n1764500000\n5432\n\n") is None
-
-
-def test_handles_of_dead_processes_and_reused_pids_are_dropped(tmp_path: Path) -> None:
-    handles = HandleFile(tmp_path / "handles.json")
-    own = handles.add()
-    dead = '{"pid": 4194304, "created": 1.0, "token": "dead"}'
-    reused = f'{{"pid": {os.getpid()}, "created": 12.0, "token": "reused"}}'
-    text = (tmp_path / "handles.json").read_text()
-    (tmp_path / "handles.json").write_text(f"{text[:-1]},{dead},{reused}]")
-    assert handles.live() == [own]
-    assert handles.remove(own) == []
-
-
-def test_a_broken_handle_file_counts_as_empty(tmp_path: Path) -> None:
-    (tmp_path / "handles.json").write_text('[{"pid": 12')
-    assert HandleFile(tmp_path / "handles.json").live() == []
