@@ -113,8 +113,9 @@ class WireModel(ChatOpenAI):
                     # The field must not be missing, and some services refuse an empty one.
                     sent[REASONING] = message.additional_kwargs.get(REASONING) or " "
         # The SDK walks messages and tools through its type tables for milliseconds; what is in extra_body goes as it is.
-        ready = {key: payload.pop(key) for key in ("messages", "tools") if key in payload}
-        return {**payload, "messages": [], "extra_body": {**payload.get("extra_body", {}), **ready}}
+        # Tools never change, so they come first: two requests then share the longest possible beginning.
+        ready = {key: payload.pop(key) for key in ("tools", "messages") if key in payload}
+        return {**payload, "messages": openai.omit, "extra_body": {**payload.get("extra_body", {}), **ready}}
 
     @override
     def _create_chat_result(
