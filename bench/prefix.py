@@ -44,12 +44,12 @@ class Body:
 
     @property
     def tools_first(self) -> str:
-        """As model services put it together."""
+        """As it is sent, and as model services put it together."""
         return self.tools + self.messages
 
     @property
     def messages_first(self) -> str:
-        """In the order of the body on the wire."""
+        """The other way round, for comparison."""
         return self.messages + self.tools
 
 

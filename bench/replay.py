@@ -99,8 +99,8 @@ def _told(day: Sequence[Said], outcome: Outcome, sliding: Prefix) -> str:
     messages_first = measure([body.messages_first for body in outcome.bodies])
     mean = sum(len(_read(said.segments)) for said in day) / len(day)
     ways = {
-        "机器人，工具在前（模型服务这样拼）": tools_first,
-        "机器人，消息在前（请求正文的次序）": messages_first,
+        "机器人，工具在前（发出的次序，模型服务也这样拼）": tools_first,
+        "机器人，消息在前": messages_first,
         f"基线：同样的工具和系统消息，最近 {WINDOW} 条逐条滑动": sliding,
     }
     rows = [
