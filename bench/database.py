@@ -145,13 +145,6 @@ async def turn_ended(conn: Connection, message_id: int) -> bool:
         return bool(await cur.fetchone())
 
 
-async def server_version(conn: Connection) -> str:
-    """Read PostgreSQL's version."""
-    async with conn.cursor(row_factory=scalar_row) as cur:
-        await cur.execute("SHOW server_version")
-        return str(await cur.fetchone())
-
-
 async def load_history(conn: Connection, groups: Sequence[Group], each: int, seed: int) -> None:
     """Fill every group with ``each`` stored messages of the past month, and let its numbering go on behind them."""
     rng = random.Random(seed)

@@ -120,7 +120,8 @@ def _told(day: Sequence[Said], outcome: Outcome, sliding: Prefix) -> str:
         (
             f"{len({said.person.user_id for said in day})} 个人，平均 {mean:.1f} 个字，每 {EVERY} 条 @ 一次机器人，"
             f"所以每 {EVERY} 条一轮；假模型即答，约三分之一的轮说话。机器人自己说的也在历史里。"
-            "字符数按发出的 JSON（工具和消息）数；重复是与同群上一个请求的最长公共前缀。",
+            "字符数按发出的 JSON（工具和消息）数；重复是与同群上一个请求的最长公共前缀。"
+            "基线的窗口总是 40 条，也没有机器人自己的话；机器人的窗口是 40 到 79 条，所以请求更长。",
             table(["", "字符/请求", "重复", "新", "重复率", "新 + 0.2 × 重复", "词元/千条群消息"], rows),
             f"目标：重复率 ≥ {AIM_SHARE}：{verdict(tools_first.share >= AIM_SHARE)}（{tools_first.share:.3f}）；"
             f"新 ≤ {AIM_NEW:,}：{verdict(tools_first.new <= AIM_NEW)}（{tools_first.new:,.0f}）；"

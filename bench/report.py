@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from db.cluster import binaries
 from settings import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -57,9 +59,18 @@ def machine() -> str:
     lines = (
         f"- 处理器：{_processor()}，{os.cpu_count()} 核；内存 {memory:.0f} GiB；{platform.system()} {platform.release()}",
         f"- Python {platform.python_version()}；{packages}",
-        "- PostgreSQL：内置的那个，设置与用户启动时相同（fsync 开着）。机器人、数据库、假 NapCat、假模型都在这一台机器上",
+        f"- {_postgres()}：内置的那个，设置与用户启动时相同（fsync 开着）。机器人、数据库、假 NapCat、假模型都在这一台机器上",
     )
     return "\n".join(lines)
+
+
+def _postgres() -> str:
+    command = [str(binaries() / "postgres"), "--version"]
+    return (
+        subprocess.run(command, capture_output=True, text=True, check=True)
+        .stdout.strip()
+        .replace("postgres (PostgreSQL)", "PostgreSQL")
+    )
 
 
 def _processor() -> str:
