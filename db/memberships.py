@@ -89,9 +89,26 @@ async def mute(conn: Connection, conversation_id: ConversationId, account_id: in
         """
         INSERT INTO own_memberships (conversation_id, account_id, muted_until)
         VALUES (%(conversation)s, %(account)s, %(until)s)
-        ON CONFLICT (conversation_id, account_id) DO UPDATE SET muted_until = excluded.muted_until
+        ON CONFLICT (conversation_id, account_id) DO UPDATE SET muted_until = excluded.muted_until, told_at = now()
         """,
         {"conversation": conversation_id, "account": account_id, "until": until},
+    )
+    await _sum_up(conn, conversation_id)
+
+
+async def free(conn: Connection, conversation_id: ConversationId, account_id: int, *, settled: float) -> None:
+    """Record that a member list shows an own account free: its end was missed, unless the mute is younger than so many seconds.
+
+    Lists come from a cache and may be older than the notice of a mute.
+    """
+    await conn.execute(
+        """
+        UPDATE own_memberships
+        SET muted_until = NULL, told_at = now()
+        WHERE conversation_id = %(conversation)s AND account_id = %(account)s AND muted_until IS NOT NULL
+          AND told_at < now() - %(settled)s * interval '1 second'
+        """,
+        {"conversation": conversation_id, "account": account_id, "settled": settled},
     )
     await _sum_up(conn, conversation_id)
 

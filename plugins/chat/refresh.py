@@ -19,6 +19,8 @@ from plugins.chat.onebot import CallFailed, OneBot
 
 MEMBERS_EVERY = timedelta(hours=6)
 MEMBERS_SOON = timedelta(minutes=1)
+MUTE_SETTLED_SECONDS = 300.0
+"""A list may be so much older than the notice of a mute."""
 _LIST_SECONDS = 30.0
 _NAME = 60
 _ROLES: dict[str, Role] = {"owner": "owner", "admin": "admin", "member": "member"}
@@ -98,8 +100,11 @@ class Refresh:
             await members.save(conn, seen)
             await members.mark_absent(conn, where.id, [item.user_id for item in seen], now)
             shut_up = _shut_up(rows, account_id)
-            if shut_up is not None:
-                await memberships.mute(conn, where.id, account_id, until=_moment(shut_up))
+            until = _moment(shut_up)
+            if until is not None and until > now:
+                await memberships.mute(conn, where.id, account_id, until=until)
+            elif shut_up is not None:
+                await memberships.free(conn, where.id, account_id, settled=MUTE_SETTLED_SECONDS)
         return True
 
 

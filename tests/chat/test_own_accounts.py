@@ -159,11 +159,30 @@ async def test_the_member_list_tells_of_mutes_and_their_ends(database: Database,
         row = await world.until_row("SELECT * FROM own_memberships WHERE muted_until > now()")
         assert row["account_id"] == BOT
         await world.rows("DELETE FROM members RETURNING 1")
+        await world.rows("UPDATE own_memberships SET told_at = now() - interval '10 minutes' RETURNING 1")
     async with open_world(database, tmp_path, service) as world:
         world.napcat.members = [{"user_id": BOT, "nickname": "小满", "shut_up_timestamp": 0}]
         world.connect()
         await world.until_row("SELECT FROM members")
         await world.until_row("SELECT FROM own_memberships WHERE muted_until IS NULL")
+
+
+async def test_an_old_member_list_does_not_undo_a_mute(database: Database, tmp_path: Path, service: FakeService) -> None:
+    async with open_world(database, tmp_path, service) as world:
+        world.napcat.members = [{"user_id": BOT, "nickname": "小满", "shut_up_timestamp": 0}]
+        world.event(
+            post_type="notice",
+            notice_type="group_ban",
+            sub_type="ban",
+            group_id=GROUP,
+            user_id=BOT,
+            operator_id=WANG,
+            duration=600,
+        )
+        await world.settle()
+        world.connect()
+        await world.until_row("SELECT FROM members")
+        assert await world.rows("SELECT FROM own_memberships WHERE muted_until > now()")
 
 
 async def test_a_send_that_a_group_refuses_as_muted_mutes_the_account_alone(world: World) -> None:

@@ -43,6 +43,7 @@ CREATE TABLE own_memberships (
     conversation_id bigint NOT NULL REFERENCES conversations ON DELETE CASCADE,
     account_id      bigint NOT NULL,
     muted_until     timestamptz,
+    told_at         timestamptz NOT NULL DEFAULT now(),  -- when the mute was last told of
     left_at         timestamptz,
     PRIMARY KEY (conversation_id, account_id)
 );
