@@ -34,11 +34,6 @@ class UsageRow:
     latency_ms: int
 
 
-async def record_call(conn: Connection, call: ModelCall) -> None:
-    """Write one call."""
-    await record_calls(conn, [call])
-
-
 async def record_calls(conn: Connection, calls: Sequence[ModelCall]) -> None:
     """Write calls. One whose conversation or turn was deleted meanwhile is kept without it."""
     await conn.execute(

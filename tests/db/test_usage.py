@@ -9,7 +9,7 @@ import pytest
 
 from db.models import ConversationId, ModelCall
 from db.pool import Connection, Database
-from db.usage import UsageKey, UsageQuery, UsageRow, calls_since, record_call, record_calls, usage_summary
+from db.usage import UsageKey, UsageQuery, UsageRow, calls_since, record_calls, usage_summary
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 NOON = datetime(2026, 3, 1, 4, tzinfo=UTC)  # 12:00 in Shanghai
@@ -50,7 +50,7 @@ async def seed(conn: Connection) -> tuple[ConversationId, ConversationId]:
 async def test_a_call_without_a_time_is_now(database: Database):
     async with database.connection() as conn:
         one = await group(conn, 5700000011)
-        await record_call(conn, ModelCall(one, None, "turn", "chat", "a", 1, 1, 0, 1, True))
+        await record_calls(conn, [ModelCall(one, None, "turn", "chat", "a", 1, 1, 0, 1, True)])
         assert await calls_since(conn, one, datetime.now(UTC) - timedelta(minutes=1)) == 1
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from db.models import ConversationId, ModelCall, TurnId
 from db.pool import Database
-from db.usage import calls_since, record_call
+from db.usage import calls_since, record_calls
 from llm import usage as usage_module
 from llm.usage import UsageBook
 
@@ -53,7 +53,7 @@ async def test_another_processs_calls_show(
 ):
     assert await book.spent_today(conversation) == 0
     async with database.connection() as conn:
-        await record_call(conn, a_call(conversation))
+        await record_calls(conn, [a_call(conversation)])
     assert await book.spent_today(conversation) == 0
     monkeypatch.setattr(usage_module, "FRESH_SECONDS", 0)
     assert await book.spent_today(conversation) == 1
