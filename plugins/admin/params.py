@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Generic, TypeAlias, TypeVar
 
 from fastapi import Depends, HTTPException, Path, Query
 from pydantic import BaseModel, Field
 
+from db.memory_models import MemoryKind, SubjectKind
 from db.models import ConversationKey
 from db.reports import Page
+from plugins.admin.subjects import NamedSubject
 
 MAX_ID = 2**63 - 1
+MAX_QUESTION = 1000
 T = TypeVar("T")
 
 GroupId: TypeAlias = Annotated[int | None, Query(ge=1, le=MAX_ID, description="群号")]
 UserId: TypeAlias = Annotated[int | None, Query(ge=1, le=MAX_ID, description="好友的 QQ 号")]
 RowId: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID)]
+GroupPath: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID, description="群号")]
+UserPath: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID, description="成员的 QQ 号")]
+Question: TypeAlias = Annotated[str, Query(max_length=MAX_QUESTION, description="要找什么")]
 
 
 class Items(BaseModel, Generic[T]):
@@ -57,3 +64,32 @@ async def page(
 
 
 AnyPage: TypeAlias = Annotated[Page, Depends(page)]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFilter:
+    """Which memories are meant: of which conversation, about whom, of which kind."""
+
+    key: ConversationKey
+    subject: NamedSubject
+    kind: MemoryKind | None
+
+    @property
+    def kinds(self) -> tuple[MemoryKind, ...] | None:
+        """The kinds that are left; None: all."""
+        return None if self.kind is None else (self.kind,)
+
+
+async def memory_filter(
+    key: RequiredKey,
+    subject: Annotated[SubjectKind | None, Query(description="关于谁：成员、群或机器人")] = None,
+    subject_id: Annotated[
+        int | None, Query(ge=0, le=MAX_ID, description="成员的 QQ 号；0 或群号：群；机器人自己的号：机器人")
+    ] = None,
+    kind: Annotated[MemoryKind | None, Query(description="只要这一类")] = None,
+) -> MemoryFilter:
+    """Read which memories are meant."""
+    return MemoryFilter(key, NamedSubject(subject, subject_id), kind)
+
+
+About: TypeAlias = Annotated[MemoryFilter, Depends(memory_filter)]
