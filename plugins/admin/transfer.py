@@ -46,7 +46,7 @@ class Door:
         """Make a client that waits as long as it takes: a large import is embedded before it answers."""
         return httpx.AsyncClient(
             base_url=self.url.rstrip("/"),
-            headers={"Authorization": f"Bearer {self.token}".encode()},
+            headers=[(b"Authorization", f"Bearer {self.token}".encode())],
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
             transport=self.transport,
             trust_env=False,
