@@ -1,0 +1,30 @@
+"""Vectors as PostgreSQL takes them, and when they have an index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from db.models import ConversationId
+
+HNSW_ROWS = 20_000
+"""Vectors of one conversation and space up to which every one is compared; above, an index finds the nearest."""
+HNSW_DROP_ROWS = 15_000
+"""Below so many the index goes again."""
+HNSW_DIM = 4_000
+"""The largest dimension that pgvector indexes as halfvec."""
+HNSW_M = 16
+HNSW_EF_CONSTRUCTION = 64
+HNSW_EF_SEARCH = 100
+"""How many candidates a search in the index keeps; what is asked for must be well below."""
+HNSW_SCAN_TUPLES = 20_000
+"""Rows that a filtered search in the index visits before it gives up."""
+
+
+def vector_literal(values: Sequence[float]) -> str:
+    """Write a vector as text for ``%(v)s::halfvec``."""
+    return f"[{','.join(f'{value:.7g}' for value in values)}]"
+
+
+def hnsw_name(conversation_id: ConversationId, space_id: int) -> str:
+    """Name the index over one conversation's memories in one space."""
+    return f"memories_hnsw_{conversation_id}_{space_id}"
