@@ -29,3 +29,7 @@ class StructuredFailed(ModelError):
 
 class ModelRefused(ModelError):
     """The service refused the request (4xx): wrong key, unknown model, bad parameter. Carries its own words."""
+
+
+class EmbeddingUnavailable(ModelError):
+    """Texts have no vectors now: the service is away or gave nothing usable. Recall goes on without them."""

@@ -64,7 +64,7 @@ def classify(error: Exception, secret: str) -> ModelError:
 
 def _by_status(error: openai.APIStatusError, secret: str) -> ModelError:
     status = error.status_code
-    words = clean(_words(error), secret)
+    words = clean(words_said(error), secret)
     said = f"（HTTP {status}）：{words}" if words else f"（HTTP {status}）"
     if status not in {401, 402} and is_too_long(words):
         return ContextTooLong(f"提示超出模型的上下文{said}")
@@ -80,7 +80,8 @@ def _by_status(error: openai.APIStatusError, secret: str) -> ModelError:
     return ModelRefused(f"模型服务拒绝了请求{said}")
 
 
-def _words(error: openai.APIStatusError) -> str:
+def words_said(error: openai.APIStatusError) -> str:
+    """Read a service's own words out of an error, in whatever form it sent them."""
     try:
         body = _JSON.validate_python(error.body)
     except ValidationError:
