@@ -174,6 +174,10 @@ class Settings(BaseModel):
             raise ValueError("设置了 LLM_MODEL 但 LLM_BASE_URL 为空：请填写模型服务地址，或把 LLM_MODEL 也留空（使用演示模型）")
         if self.llm_base_url and not self.llm_model:
             raise ValueError("设置了 LLM_BASE_URL 但 LLM_MODEL 为空：请填写模型名，或把 LLM_BASE_URL 也留空（使用演示模型）")
+        if self.embedding_base_url and not self.embedding_model:
+            raise ValueError("设置了 EMBEDDING_BASE_URL 但 EMBEDDING_MODEL 为空：请填写向量模型名，或两项都留空（用本地模型）")
+        if self.embedding_model and not self.embedding_base_url:
+            raise ValueError("设置了 EMBEDDING_MODEL 但 EMBEDDING_BASE_URL 为空：请填写服务地址，或两项都留空（用本地模型）")
         if self.debounce_max_seconds < self.debounce_seconds:
             raise ValueError("DEBOUNCE_MAX_SECONDS 不能小于 DEBOUNCE_SECONDS")
         return self

@@ -112,6 +112,8 @@ def test_lists_are_read_in_every_usual_form(text: str) -> None:
         ({"llm_base_url": "api.example.com"}, ["LLM_BASE_URL=api.example.com", "https://"]),
         ({"llm_model": "m"}, ["LLM_BASE_URL"]),
         ({"llm_base_url": "http://127.0.0.1/v1"}, ["LLM_MODEL"]),
+        ({"embedding_model": "m"}, ["EMBEDDING_BASE_URL"]),
+        ({"embedding_base_url": "http://127.0.0.1/v1"}, ["EMBEDDING_MODEL"]),
         ({"llm_structured": "xml"}, ["LLM_STRUCTURED=xml", "json_schema"]),
         ({"enabled_groups": '["a"]'}, ["ENABLED_GROUPS", "群号列表"]),
         ({"superusers": "[1"}, ["SUPERUSERS=[1", "QQ 号列表"]),
