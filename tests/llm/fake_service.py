@@ -7,7 +7,7 @@ import itertools
 import json
 import socket
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -39,6 +39,8 @@ Answer: TypeAlias = "Raw | JsonObject"
 """A raw HTTP answer, or an assistant's message: ``{"content": …}`` or ``{"tool_calls": […]}``."""
 Brain: TypeAlias = "Callable[[JsonObject], Answer]"
 """Decides an answer from the request's body."""
+Embedder: TypeAlias = "Callable[[JsonObject], Awaitable[Raw]]"
+"""Answers a request for embeddings."""
 
 _numbers = itertools.count(1)
 
@@ -95,13 +97,14 @@ class FakeService:
     """``async with FakeService(answer, …) as service``: answers in turn, the last one for ever.
 
     ``brain`` decides instead of the list when it is set. ``requests`` holds the bodies as parsed, ``raw`` as bytes,
-    ``authorizations`` the headers. ``models`` answers ``GET /v1/models``.
+    ``authorizations`` the headers. ``models`` answers ``GET /v1/models``, ``embedder`` answers ``POST /v1/embeddings``.
     """
 
     def __init__(self, *answers: Answer, brain: Brain | None = None) -> None:
         self.answers: deque[Answer] = deque(answers or (says("好"),))
         self.brain = brain
         self.models: Raw = Raw({"object": "list", "data": [{"id": "fake-chat", "object": "model"}]})
+        self.embedder: Embedder | None = None
         self.requests: list[JsonObject] = []
         self.raw: list[bytes] = []
         self.authorizations: list[str] = []
@@ -133,6 +136,12 @@ class FakeService:
             answer = self.answers.popleft() if len(self.answers) > 1 else self.answers[0]
         return await _respond(answer if isinstance(answer, Raw) else Raw(completion(answer, model=str(body.get("model")))))
 
+    async def _embed(self, request: Request) -> Response:
+        self.authorizations.append(request.headers.get("authorization", ""))
+        if self.embedder is None:
+            return await _respond(failure(404, "no such model"))
+        return await _respond(await self.embedder(json.loads(await request.body())))
+
     async def _list_models(self, _request: Request) -> Response:
         self.probes += 1
         return await _respond(self.models)
@@ -144,6 +153,7 @@ class FakeService:
         app = Starlette(
             routes=[
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
+                Route("/v1/embeddings", self._embed, methods=["POST"]),
                 Route("/v1/models", self._list_models),
             ]
         )
