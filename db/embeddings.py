@@ -1,6 +1,7 @@
 """Queries of embeddings: spaces, the rows that wait for a vector, writing vectors, and how far that is.
 
-The rows themselves are the queue: one waits while its space is not the current one.
+The rows themselves are the queue: one waits while its space is not the current one. ``BETWEEN x AND x`` keeps the
+planner on the index by space: for ``=`` it would rather read the newest rows one by one, past all that are done.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ async def waiting_memories(conn: Connection, space_id: int, *, limit: int, skip:
                 FROM embedding_spaces s
                 CROSS JOIN LATERAL (
                     SELECT id, content AS text FROM memories
-                    WHERE space_id = s.id AND id <> ALL(%(skip)s::bigint[])
-                    ORDER BY id DESC LIMIT %(limit)s) m
+                    WHERE space_id BETWEEN s.id AND s.id AND id <> ALL(%(skip)s::bigint[])
+                    ORDER BY space_id DESC, id DESC LIMIT %(limit)s) m
                 WHERE s.id <> %(space)s
             ) w
             ORDER BY id DESC
@@ -112,24 +113,23 @@ async def waiting_messages(conn: Connection, space_id: int, *, limit: int, skip:
     async with conn.cursor(row_factory=class_row(Waiting)) as cur:
         await cur.execute(
             """
-            SELECT w.message AS id, m.text
+            SELECT id, text
             FROM (
-                (SELECT v.message FROM message_vectors v
+                (SELECT v.message AS id, t.text FROM message_vectors v
                  JOIN messages t ON t.id = v.message AND t.withdrawn_at IS NULL AND t.text <> ''
                  WHERE v.space_id IS NULL AND v.message <> ALL(%(skip)s::bigint[])
                  ORDER BY v.space_id, v.message DESC LIMIT %(limit)s)
                 UNION ALL
-                SELECT o.message
+                SELECT o.id, o.text
                 FROM embedding_spaces s
                 CROSS JOIN LATERAL (
-                    SELECT v.message FROM message_vectors v
+                    SELECT v.message AS id, t.text FROM message_vectors v
                     JOIN messages t ON t.id = v.message AND t.withdrawn_at IS NULL AND t.text <> ''
-                    WHERE v.space_id = s.id AND v.message <> ALL(%(skip)s::bigint[])
-                    ORDER BY v.message DESC LIMIT %(limit)s) o
+                    WHERE v.space_id BETWEEN s.id AND s.id AND v.message <> ALL(%(skip)s::bigint[])
+                    ORDER BY v.space_id, v.message DESC LIMIT %(limit)s) o
                 WHERE s.id <> %(space)s
             ) w
-            JOIN messages m ON m.id = w.message
-            ORDER BY w.message DESC
+            ORDER BY id DESC
             LIMIT %(limit)s
             """,
             {"space": space_id, "limit": limit, "skip": list(skip)},
