@@ -13,6 +13,8 @@ from db.models import Conversation, ConversationId, TurnId
 from db.pool import Database
 from db.spool import Spool
 from db.start import RunningDatabase, start_database
+from llm.embedding.keeper import EmbeddingKeeper
+from llm.embedding.service import Embeddings
 from llm.service import Models
 from llm.usage import UsageBook
 from persona.loader import Personas
@@ -45,6 +47,8 @@ class Runtime:
         self.started_at = datetime.now(UTC)
         self.usage = UsageBook(running.database, settings.zone)
         self.models = Models.from_settings(settings, self.usage)
+        self.embeddings = Embeddings.from_settings(settings, running.database)
+        self.keeper = EmbeddingKeeper(running.database, self.embeddings)
         self.spool = Spool(settings.data_dir / "spool" / str(settings.port))
         self.chat = Chat(
             Ground(
@@ -70,7 +74,9 @@ class Runtime:
         running = await start_database(settings)
         try:
             runtime = cls(settings, running, find_bot)
+            await runtime.embeddings.open()
             await runtime.chat.start()
+            runtime.keeper.start()
         except BaseException:
             await running.close()
             raise
@@ -79,6 +85,8 @@ class Runtime:
     async def close(self) -> None:
         """Bring everything down, the database last."""
         await self.chat.close()
+        await self.keeper.aclose()
+        await self.embeddings.aclose()
         self.spool.close()
         await self.models.aclose()
         await self.usage.aclose()

@@ -17,6 +17,7 @@ from plugins.admin.ports import ModelsHealth, RuntimeView
 from settings import ROOT
 
 PROBE_SECONDS = 1.5
+_NO_VECTORS = {"off": "没有可用的向量模型，只按文字找", "down": "向量模型没有正常回答，暂时只按文字找"}
 VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
 
@@ -31,6 +32,14 @@ class ModelHealth(BaseModel):
 
     ok: bool | None
     name: str = Field(description="模型名；演示模型为 demo")
+
+
+class EmbeddingHealth(BaseModel):
+    """Whether the embedding works. Null: not known yet, or there is none."""
+
+    ok: bool | None
+    model: str
+    detail: str | None = Field(default=None, description="不行或没有时说明，中文；原因在 /api/embedding")
 
 
 class AccountHealth(BaseModel):
@@ -67,6 +76,7 @@ class Health(BaseModel):
     demo: bool = Field(description="演示模型在回答：没有设置 LLM_BASE_URL")
     database: DatabaseHealth
     model: ModelHealth
+    embedding: EmbeddingHealth
     accounts: list[AccountHealth]
     lanes: LanesHealth
     spool: SpoolHealth
@@ -93,6 +103,7 @@ def _starting() -> Health:
         demo=False,
         database=DatabaseHealth(ok=False),
         model=ModelHealth(ok=None, name=""),
+        embedding=EmbeddingHealth(ok=None, model=""),
         accounts=[],
         lanes=LanesHealth(),
         spool=SpoolHealth(),
@@ -100,10 +111,12 @@ def _starting() -> Health:
 
 
 async def _examine(view: RuntimeView) -> Health:
-    known, model_ok = await asyncio.gather(_accounts(view), _probe(view.models))
+    known, model_ok, embedding = await asyncio.gather(_accounts(view), _probe(view.models), _embedding(view))
     demo = view.settings.demo
     lanes, spool = view.lanes_status(), view.spool_status()
     problems = _problems(known, model_ok=model_ok, spool_full=spool.full)
+    if embedding.ok is False:
+        problems.append("向量服务没有正常回答，现在只按文字找记忆，请检查 EMBEDDING_BASE_URL、EMBEDDING_API_KEY、EMBEDDING_MODEL")
     return Health(
         status="down" if known is None else "degraded" if problems else "ok",
         problems=problems,
@@ -112,6 +125,7 @@ async def _examine(view: RuntimeView) -> Health:
         demo=demo,
         database=DatabaseHealth(ok=known is not None),
         model=ModelHealth(ok=model_ok, name="demo" if demo else view.settings.llm_model),
+        embedding=embedding,
         accounts=[AccountHealth(account_id=a.account_id, connected=a.connected, online=a.online) for a in known or ()],
         lanes=LanesHealth(running=lanes.running, waiting=lanes.waiting, limit=lanes.limit),
         spool=SpoolHealth(pending=spool.pending, bytes=spool.bytes, full=spool.full),
@@ -138,6 +152,19 @@ async def _probe(models: ModelsHealth) -> bool | None:
             return (await models.probe()).ok
     except TimeoutError:
         return None
+
+
+async def _embedding(view: RuntimeView) -> EmbeddingHealth:
+    """Ask how the embedding is. The local model is part of the program: without it nothing is broken, only less is found."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            status = await view.embeddings.probe()
+    except TimeoutError:
+        return EmbeddingHealth(ok=None, model=view.settings.embedding_model)
+    if status.state in {"ok", "starting"}:
+        return EmbeddingHealth(ok=True if status.state == "ok" else None, model=status.model)
+    configured = bool(view.settings.embedding_base_url)
+    return EmbeddingHealth(ok=False if configured else None, model=status.model, detail=_NO_VECTORS[status.state])
 
 
 def _problems(known: list[accounts.Account] | None, *, model_ok: bool | None, spool_full: bool) -> list[str]:

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from db.models import Conversation, ConversationId, TurnId
 from db.pool import Database
+from llm.embedding.keeper import EmbeddingKeeper
+from llm.embedding.service import Embeddings
 from settings import Settings
 
 
@@ -62,6 +64,16 @@ class RuntimeView(Protocol):
     @property
     def models(self) -> ModelsHealth:
         """The models in use."""
+        ...
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """The embedding model, which may be off or away."""
+        ...
+
+    @property
+    def keeper(self) -> EmbeddingKeeper:
+        """What gives new rows their vectors."""
         ...
 
     @property

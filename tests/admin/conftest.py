@@ -31,10 +31,14 @@ async def seeded(database: Database) -> Seeded:
 
 
 @pytest.fixture
-def view(database: Database, tmp_path: Path) -> View:
-    """A running bot with a model service set."""
+async def view(database: Database, tmp_path: Path) -> AsyncIterator[View]:
+    """A running bot with a model service set; its vectors come from a toy."""
     settings = settings_with(tmp_path, llm_base_url="http://127.0.0.1:1/v1", llm_model="m-1", llm_api_key="sk-secret-1234")
-    return View(database, settings)
+    made = View(database, settings)
+    await made.embeddings.open()
+    yield made
+    await made.keeper.aclose()
+    await made.embeddings.aclose()
 
 
 @pytest.fixture

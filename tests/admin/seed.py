@@ -9,8 +9,11 @@ from pathlib import Path
 
 from db.models import Conversation, ConversationId, TurnId
 from db.pool import Database
+from llm.embedding.keeper import EmbeddingKeeper
+from llm.embedding.service import Embeddings
 from plugins.admin.ports import LanesStatus, SpoolStatus
 from settings import Settings
+from tests.llm.embedding_world import ToyBackend
 
 BOT = 5000000001
 MING = 5000000011
@@ -49,11 +52,18 @@ class View:
     database: Database
     settings: Settings = field(default_factory=lambda: Settings(llm_base_url="http://127.0.0.1:1/v1", llm_model="m-1"))
     models: FakeModels = field(default_factory=FakeModels)
+    backend: ToyBackend = field(default_factory=ToyBackend)
+    embeddings: Embeddings = field(init=False)
+    keeper: EmbeddingKeeper = field(init=False)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC) - timedelta(seconds=90))
     spool: SpoolStatus = field(default_factory=lambda: SpoolStatus(pending=0, bytes=0, full=False))
     alive: set[int] = field(default_factory=set[int])
     interrupted: list[int] = field(default_factory=list[int])
     told: list[int] = field(default_factory=list[int])
+
+    def __post_init__(self) -> None:
+        self.embeddings = Embeddings(self.database, self.backend)
+        self.keeper = EmbeddingKeeper(self.database, self.embeddings, first_after=0)
 
     def spool_status(self) -> SpoolStatus:
         """Tell what waits on disk."""

@@ -23,6 +23,7 @@ PATHS = [
     ("GET", "/api/outbox"),
     ("GET", "/api/usage"),
     ("GET", "/api/audit"),
+    ("GET", "/api/embedding"),
     ("GET", "/api/nothing-here"),
 ]
 

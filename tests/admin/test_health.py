@@ -51,6 +51,32 @@ async def test_a_hanging_model_service_is_not_waited_for(api: AsyncClient, view:
     assert body["status"] == "degraded"
 
 
+async def test_an_embedding_that_was_not_needed_yet_is_no_problem(api: AsyncClient) -> None:
+    body = (await api.get("/api/health")).json()
+    assert body["embedding"] == {"ok": None, "model": "toy", "detail": None}
+    assert not any("向量" in problem for problem in body["problems"])
+
+
+async def test_a_service_for_embedding_that_is_down_is_a_problem_and_no_failure(api: AsyncClient, view: View) -> None:
+    view.backend.away = "HTTP 401 sk-embedding-1234"
+    assert await view.embeddings.queries(["火锅"]) == [None]
+    body = (await api.get("/api/health")).json()
+    assert body["embedding"]["ok"] is None
+    assert not any("向量" in problem for problem in body["problems"])
+    service = {"embedding_base_url": "http://127.0.0.1:1/v1", "embedding_model": "toy"}
+    view.settings = view.settings.model_copy(update=service)
+    answer = await api.get("/api/health")
+    assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
+    assert (answer.json()["embedding"]["ok"], answer.json()["embedding"]["model"]) == (False, "toy")
+    assert any("EMBEDDING_BASE_URL" in problem for problem in answer.json()["problems"])
+    assert "1234" not in answer.text
+
+
+async def test_an_embedding_that_works_is_said_to(api: AsyncClient, view: View) -> None:
+    assert (await view.embeddings.queries(["火锅"]))[0] is not None
+    assert (await api.get("/api/health")).json()["embedding"]["ok"] is True
+
+
 async def test_the_demo_model_is_named_as_such(view: View) -> None:
     view.settings = view.settings.model_copy(update={"llm_base_url": "", "llm_model": ""})
     async with client_of(view) as client:
