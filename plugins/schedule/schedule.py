@@ -1,93 +1,83 @@
-"""Scheduled jobs: what is older than the owner wants to keep goes, member lists are read again."""
+"""Scheduled jobs: old rows go, member lists are read again, search and its indexes are kept in order."""
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 import nonebot
 from nonebot.log import logger
 from nonebot.plugin import PluginMetadata
 
-from db import upkeep, withdraw
-from db.pool import Database, DatabaseUnavailable
-from plugins.runtime import get_runtime
+from db.embedding_indexes import tend_indexes
+from db.pool import DatabaseUnavailable
+from plugins.runtime import Runtime, get_runtime
+from plugins.schedule.chores import clean, make_searchable
 
 nonebot.require("nonebot_plugin_apscheduler")
 from nonebot_plugin_apscheduler import scheduler  # noqa: E402 - the plugin must be loaded first
 
-__plugin_meta__ = PluginMetadata(name="群友定时任务", description="清理过期数据，刷新成员列表", usage="自动运行")
-
-PIECE = 1000
-REST_SECONDS = 0.2
-EARLY_DAYS = 7
-FIRST_AFTER = timedelta(minutes=5)
-"""A computer that is switched off every evening cleans up too."""
+__plugin_meta__ = PluginMetadata(name="群友定时任务", description="清理过期数据，刷新成员列表，照看索引", usage="自动运行")
 
 
-async def clean(database: Database, before: datetime, now: datetime) -> int:
-    """Delete everything older than ``before``; returns how many messages went. Short statements, so nothing waits long."""
-    gone, piece = 0, PIECE
-    while piece == PIECE:
-        async with database.connection() as conn:
-            piece = await upkeep.old_messages(conn, before, limit=PIECE)
-        gone += piece
-        await asyncio.sleep(REST_SECONDS)
-    piece = PIECE
-    while piece == PIECE:
-        async with database.connection() as conn:
-            piece = await upkeep.old_turns(conn, before, limit=PIECE)
-        await asyncio.sleep(REST_SECONDS)
-    async with database.connection() as conn:
-        await upkeep.old_records(conn, before)
-        await withdraw.forget_early(conn, now - timedelta(days=EARLY_DAYS))
-    return gone
-
-
-async def run_upkeep() -> None:
-    """Clean up, if the bot runs."""
-    runtime = get_runtime()
-    if runtime is None:
-        return
-    now = datetime.now(UTC)
-    try:
-        gone = await clean(runtime.database, now - timedelta(days=runtime.settings.retention_days), now)
-    except DatabaseUnavailable as error:
-        logger.warning(f"清理过期数据时数据库连不上，下次再来：{error}")
-        return
+async def run_upkeep(runtime: Runtime) -> None:
+    """Clean up."""
+    now, days = datetime.now(UTC), runtime.settings.retention_days
+    gone = await clean(runtime.database, now - timedelta(days=days), now)
     if gone:
-        logger.info(f"清理了 {gone} 条超过 {runtime.settings.retention_days} 天的消息")
+        logger.info(f"清理了 {gone} 条超过 {days} 天的消息")
 
 
-async def run_refresh() -> None:
-    """Read member lists again, if the bot runs."""
-    runtime = get_runtime()
-    if runtime is None:
-        return
-    try:
-        await runtime.chat.refresh_members()
-    except DatabaseUnavailable as error:
-        logger.warning(f"刷新成员列表时数据库连不上，下次再来：{error}")
+async def run_members(runtime: Runtime) -> None:
+    """Read member lists again."""
+    await runtime.chat.refresh_members()
 
 
-scheduler.add_job(  # pyright: ignore[reportUnknownMemberType] - APScheduler 3 has no types
-    run_upkeep,
-    "interval",
-    hours=6,
-    id="upkeep",
-    jitter=600,
-    next_run_time=datetime.now(UTC) + FIRST_AFTER,
-    max_instances=1,
-    coalesce=True,
-    misfire_grace_time=None,
-)
-scheduler.add_job(  # pyright: ignore[reportUnknownMemberType] - APScheduler 3 has no types
-    run_refresh,
-    "interval",
-    hours=1,
-    id="members",
-    jitter=300,
-    max_instances=1,
-    coalesce=True,
-    misfire_grace_time=None,
-)
+async def run_indexes(runtime: Runtime) -> None:
+    """Give big groups the index over their vectors, and take away what nobody needs."""
+    space = runtime.embeddings.space
+    await tend_indexes(runtime.database, space.id if space else None)
+
+
+async def run_search(runtime: Runtime) -> None:
+    """Make findable what was stored before there was a search."""
+    filled = await make_searchable(runtime.database)
+    if filled:
+        runtime.keeper.poke()
+        logger.info(f"补好了 {filled} 条旧消息，现在也搜得到")
+
+
+def _every(
+    name: str, what: str, work: Callable[[Runtime], Awaitable[None]], *, minutes: int, first: timedelta | None = None
+) -> None:
+    """Schedule a job that is skipped while the bot does not run, and comes again when the database is away."""
+
+    async def run() -> None:
+        runtime = get_runtime()
+        if runtime is None:
+            return
+        try:
+            await work(runtime)
+        except DatabaseUnavailable as error:
+            logger.warning(f"{what}时数据库连不上，下次再来：{error}")
+        except Exception:  # noqa: BLE001 - a background job
+            logger.exception(f"{what}时出错，下次再来")
+
+    scheduler.add_job(  # pyright: ignore[reportUnknownMemberType] - APScheduler 3 has no types
+        run,
+        "interval",
+        minutes=minutes,
+        id=name,
+        jitter=minutes * 5,
+        next_run_time=datetime.now(UTC) + (timedelta(minutes=minutes) if first is None else first),
+        max_instances=1,
+        coalesce=True,
+        misfire_grace_time=None,
+    )
+
+
+# A computer that is switched off every evening cleans up too: what is rare comes soon after the start.
+_every("upkeep", "清理过期数据", run_upkeep, minutes=6 * 60, first=timedelta(minutes=5))
+_every("members", "刷新成员列表", run_members, minutes=60)
+_every("indexes", "照看向量索引", run_indexes, minutes=60, first=timedelta(minutes=10))
+_every("search", "补旧消息的可查找文字", run_search, minutes=30, first=timedelta(minutes=1))
