@@ -1,7 +1,8 @@
 """Text as the search column holds it: words that trigrams can find, in Chinese too.
 
 Trigrams see words. Chinese has no spaces, so a run of Chinese letters is written as its overlapping pairs:
-今天去吃火锅 becomes 今天 天去 去吃 吃火 火锅, and 火锅 is found in it.
+今天去吃火锅 becomes 今天 天去 去吃 吃火 火锅, and 火锅 is found in it. A space stands before and after every
+word, so that LIKE '% 火锅 %' finds whole words through the trigram index, several times faster than ``<%`` does.
 """
 
 from __future__ import annotations
@@ -41,17 +42,21 @@ _FILLERS = "~\u223c"  # 好呀~
 
 
 def search_text(text: str) -> str:
-    """Write a text as the words it can be found by, parted by spaces; never raises, and a second time changes nothing.
+    """Write a text as the words it can be found by, each between two spaces; empty where there are none.
 
-    At most SEARCH_CHARS characters.
+    Never raises, and a second time changes nothing. At most SEARCH_CHARS characters.
     """
     return _join(_words(fold(text[:SEARCH_CHARS])), SEARCH_CHARS)
 
 
+def query_words(text: str) -> tuple[str, ...]:
+    """Read the words of a question, as search_text writes them: each once, at most QUERY_WORDS."""
+    return tuple(dict.fromkeys(search_text(text).split()))[:QUERY_WORDS]
+
+
 def query_text(text: str) -> str:
-    """Write a question as search_text would, each word once, at most QUERY_WORDS words."""
-    words = dict.fromkeys(search_text(text).split(" "))
-    return " ".join(list(words)[:QUERY_WORDS])
+    """Write the words of a question, parted by spaces."""
+    return " ".join(query_words(text))
 
 
 def content_key(text: str) -> str:
@@ -115,12 +120,12 @@ def _words(folded: str) -> Iterator[str]:
 
 
 def _join(words: Iterable[str], limit: int) -> str:
-    """Part words by spaces while they fit."""
+    """Put every word between spaces, as many as fit."""
     kept: list[str] = []
-    size = -1
+    size = 1
     for word in words:
         size += len(word) + 1
         if size > limit:
             break
         kept.append(word)
-    return " ".join(kept)
+    return f" {' '.join(kept)} " if kept else ""
