@@ -293,6 +293,46 @@ async def own_message_at(conn: Connection, conversation_id: ConversationId, pos:
         return await cur.fetchone()
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Who said what under a label. ``human``: a person said it, in words, and it still stands."""
+
+    sender_id: int
+    text: str
+    human: bool
+
+
+async def said_at(conn: Connection, conversation_id: ConversationId, pos: int) -> Said | None:
+    """Read who said the message with this label, as it stands now; None: there is none."""
+    async with conn.cursor(row_factory=class_row(Said)) as cur:
+        await cur.execute(
+            """
+            SELECT m.sender_id, m.text,
+                   NOT (m.is_self OR m.is_robot OR coalesce(p.is_robot, false) OR m.is_command)
+                   AND m.kind = 'message' AND m.withdrawn_at IS NULL AS human
+            FROM messages m
+            LEFT JOIN members p ON p.conversation_id = m.conversation_id AND p.user_id = m.sender_id
+            WHERE m.conversation_id = %(conversation_id)s AND m.pos = %(pos)s
+            """,
+            {"conversation_id": conversation_id, "pos": pos},
+        )
+        return await cur.fetchone()
+
+
+async def spoke_among(conn: Connection, conversation_id: ConversationId, user_id: int, labels: Sequence[int]) -> bool:
+    """Tell whether one of the messages with these labels was said by a member and still stands."""
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            SELECT EXISTS (SELECT FROM messages m
+                           WHERE m.conversation_id = %(conversation_id)s AND m.pos = ANY(%(labels)s::bigint[])
+                             AND m.sender_id = %(user_id)s AND NOT m.is_self AND m.withdrawn_at IS NULL)
+            """,
+            {"conversation_id": conversation_id, "user_id": user_id, "labels": list(labels)},
+        )
+        return bool(await cur.fetchone())
+
+
 async def find_members(
     conn: Connection, conversation_id: ConversationId, *, numbers: Sequence[int], names: Sequence[str]
 ) -> list[KnownMember]:

@@ -189,3 +189,23 @@ async def robots(conn: Connection, conversations: Sequence[ConversationId]) -> s
         {"ids": list(conversations)},
     )
     return {(ConversationId(conversation), user) for conversation, user in await cur.fetchall()}
+
+
+async def named_in(conn: Connection, conversation_id: ConversationId, text: str) -> list[int]:
+    """List whose names, now or earlier, of two characters or more, occur in a text; longest name first, at most 20."""
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            SELECT n.user_id
+            FROM (SELECT user_id, name FROM member_names WHERE conversation_id = %(conversation)s
+                  UNION
+                  SELECT user_id, unnest(ARRAY[card, nickname]) FROM members WHERE conversation_id = %(conversation)s
+                 ) AS n(user_id, name)
+            WHERE char_length(n.name) >= 2 AND strpos(lower(%(text)s), lower(n.name)) > 0
+            GROUP BY n.user_id
+            ORDER BY max(char_length(n.name)) DESC, n.user_id
+            LIMIT 20
+            """,
+            {"conversation": conversation_id, "text": text},
+        )
+        return await cur.fetchall()
