@@ -52,14 +52,6 @@ async def set_quote(conn: Connection, message: MessageRow, *, sender_id: int, na
     )
 
 
-async def set_body(conn: Connection, message: MessageRow, *, old: str, new: str) -> None:
-    """Put what was fetched later (a forward's lines) in the place of its placeholder."""
-    await conn.execute(
-        "UPDATE messages SET body = replace(body, %(old)s, %(new)s) WHERE id = %(message)s",
-        {"message": message, "old": old, "new": new},
-    )
-
-
 async def may_call(conn: Connection, message: MessageRow) -> int | None:
     """Give the sender of a message that may call us: a person's, neither a command nor withdrawn; else None."""
     async with conn.cursor(row_factory=scalar_row) as cur:

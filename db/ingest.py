@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from psycopg.types.json import Jsonb
 
-from db import withdraw
+from db import message_index, withdraw
 from db.models import ConversationId, MessageRow
 from db.pool import Connection
 from db.sightings import Known, KnownSeq, NewMessage, Stored, known_keys, known_seqs, twin
@@ -16,7 +16,7 @@ from db.sightings import Known, KnownSeq, NewMessage, Stored, known_keys, known_
 async def insert(conn: Connection, batch: Sequence[NewMessage], positions: Sequence[int]) -> list[MessageRow]:
     """Insert new messages at their positions; returns their rows in the same order.
 
-    A withdraw notice that came first marks its message at once.
+    They can be found at once, and those worth a vector wait for it. A withdraw notice that came first marks its message at once.
     """
     if not batch:
         return []
@@ -30,20 +30,31 @@ async def insert(conn: Connection, batch: Sequence[NewMessage], positions: Seque
                 %(bodies)s::text[], %(quoted)s::bigint[], %(quoted_keys)s::bigint[], %(quote_names)s::text[],
                 %(quote_texts)s::text[], %(segments)s::jsonb[], %(times)s::timestamptz[], %(turns)s::bigint[],
                 %(backfilled)s::boolean[], %(accounts)s::bigint[], %(keys)s::bigint[], %(withdrawn)s::timestamptz[],
-                %(withdrawers)s::bigint[]
+                %(withdrawers)s::bigint[], %(searches)s::text[], %(worth)s::boolean[]
             ) AS n(conversation_id, pos, real_seq, kind, sender_id, sender_name, is_self, is_robot, is_command, text, body,
                    quoted_id, quoted_key, quote_name, quote_text, segments, sent_at, turn_id, backfilled, account_id, message_id,
-                   withdrawn_at, withdrawn_by)
+                   withdrawn_at, withdrawn_by, search, worth)
+        ), stored AS (
+            INSERT INTO messages (conversation_id, pos, real_seq, kind, sender_id, sender_name, is_self, is_robot, is_command,
+                                  text, body, quoted_id, quoted_key, quote_name, quote_text, segments, sent_at, turn_id,
+                                  backfilled, withdrawn_at, withdrawn_by, search)
+            SELECT n.conversation_id, n.pos, n.real_seq, n.kind, n.sender_id, n.sender_name, n.is_self, n.is_robot, n.is_command,
+                   n.text, n.body, n.quoted_id, n.quoted_key, n.quote_name, n.quote_text, n.segments, n.sent_at, n.turn_id,
+                   n.backfilled, coalesce(n.withdrawn_at, w.withdrawn_at), coalesce(n.withdrawn_by, w.operator_id),
+                   CASE WHEN coalesce(n.withdrawn_at, w.withdrawn_at) IS NULL THEN n.search ELSE '' END
+            FROM new n
+            LEFT JOIN early_withdrawals w ON w.account_id = n.account_id AND w.message_id = n.message_id
+            RETURNING id, conversation_id, pos, sender_id, withdrawn_at
+        ), waiting AS (
+            INSERT INTO message_vectors (message, conversation_id)
+            SELECT s.id, s.conversation_id
+            FROM stored s
+            JOIN new n USING (conversation_id, pos)
+            JOIN conversations c ON c.id = s.conversation_id AND c.learning
+            WHERE n.worth AND s.withdrawn_at IS NULL
+              AND NOT EXISTS (SELECT FROM unlearned u WHERE u.conversation_id = s.conversation_id AND u.user_id = s.sender_id)
         )
-        INSERT INTO messages (conversation_id, pos, real_seq, kind, sender_id, sender_name, is_self, is_robot, is_command, text,
-                              body, quoted_id, quoted_key, quote_name, quote_text, segments, sent_at, turn_id, backfilled,
-                              withdrawn_at, withdrawn_by)
-        SELECT n.conversation_id, n.pos, n.real_seq, n.kind, n.sender_id, n.sender_name, n.is_self, n.is_robot, n.is_command,
-               n.text, n.body, n.quoted_id, n.quoted_key, n.quote_name, n.quote_text, n.segments, n.sent_at, n.turn_id,
-               n.backfilled, coalesce(n.withdrawn_at, w.withdrawn_at), coalesce(n.withdrawn_by, w.operator_id)
-        FROM new n
-        LEFT JOIN early_withdrawals w ON w.account_id = n.account_id AND w.message_id = n.message_id
-        RETURNING id, conversation_id, pos
+        SELECT id, conversation_id, pos FROM stored
         """,
         _columns(batch, positions),
     )
@@ -76,6 +87,8 @@ def _columns(batch: Sequence[NewMessage], positions: Sequence[int]) -> dict[str,
         "keys": [item.message_id for item in batch],
         "withdrawn": [item.withdrawn_at for item in batch],
         "withdrawers": [item.withdrawn_by for item in batch],
+        "searches": [message_index.words(item) for item in batch],
+        "worth": [message_index.wants_vector(item) for item in batch],
     }
 
 
@@ -104,7 +117,8 @@ async def complete(conn: Connection, rows: Sequence[MessageRow], batch: Sequence
         """
         UPDATE messages m
         SET real_seq = coalesce(m.real_seq, t.real_seq), turn_id = coalesce(m.turn_id, t.turn_id),
-            is_self = m.is_self OR t.is_self, is_command = m.is_command OR t.is_command
+            is_self = m.is_self OR t.is_self, is_command = m.is_command OR t.is_command,
+            search = CASE WHEN t.is_command THEN '' ELSE m.search END
         FROM unnest(%(rows)s::bigint[], %(seqs)s::bigint[], %(turns)s::bigint[], %(selves)s::boolean[], %(commands)s::boolean[])
              AS t(id, real_seq, turn_id, is_self, is_command)
         WHERE m.id = t.id

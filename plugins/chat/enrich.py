@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from nonebot.log import logger
 
-from db import history_gap, members, owed
+from db import history_gap, members, message_index, owed
 from db.models import Json
 from db.pool import Database
 from plugins.chat.compose import quote_line
@@ -63,7 +63,7 @@ class Enrich:
         lines = render_forward(_nodes(data))
         if lines and lines != FORWARD_PLACEHOLDER:
             async with self._database.connection() as conn:
-                await history_gap.set_body(conn, missing.row, old=FORWARD_PLACEHOLDER, new=lines)
+                await message_index.set_body(conn, missing.row, old=FORWARD_PLACEHOLDER, new=lines)
 
 
 def _nodes(data: Json) -> Json:
