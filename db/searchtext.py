@@ -93,13 +93,18 @@ def _counts(char: str) -> bool:
 
 def fold(text: str) -> str:
     """Make texts comparable: one width, one case, simplified, without unseen characters. Idempotent."""
-    text = _UNSTORABLE.sub("\ufffd", text)
+    text = clean(text)
     for _ in range(_FOLDS):
         folded = simplified(unicodedata.normalize("NFKC", _UNSEEN.sub("", text).casefold()))
         if folded == text:
             break
         text = folded
     return text
+
+
+def clean(text: str) -> str:
+    """Replace what PostgreSQL cannot take: NUL and lone surrogates."""
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def paired(char: str) -> bool:

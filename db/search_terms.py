@@ -1,0 +1,43 @@
+"""How common words are: counted now and then over a sample, so that rare words tell more than common ones."""
+
+from __future__ import annotations
+
+from db.pool import Connection
+
+SAMPLE_ROWS = 20_000
+"""Newest memories that are counted."""
+COUNT_SECONDS = 120
+
+
+async def count_terms(conn: Connection) -> None:
+    """Count anew in how many texts each word stands; replaces what was counted before, in one transaction.
+
+    Words of one text only are left out: an unknown word counts as that rare.
+    """
+    async with conn.transaction():
+        await conn.execute("SELECT set_config('statement_timeout', %(limit)s, true)", {"limit": f"{COUNT_SECONDS}s"})
+        await conn.execute("LOCK TABLE search_terms IN SHARE ROW EXCLUSIVE MODE")
+        await conn.execute(
+            """
+            WITH sample AS MATERIALIZED (
+                SELECT m.id, m.search FROM memories m WHERE m.status = 'active' ORDER BY m.id DESC LIMIT %(rows)s
+            ), counted AS (
+                SELECT w.term, count(*) AS df
+                FROM sample s
+                CROSS JOIN LATERAL (SELECT DISTINCT unnest(string_to_array(trim(s.search), ' ')) AS term) AS w
+                WHERE w.term <> ''
+                GROUP BY w.term
+                HAVING count(*) > 1
+            ), gone AS (
+                DELETE FROM search_terms t WHERE NOT EXISTS (SELECT FROM counted c WHERE c.term = t.term)
+            ), kept AS (
+                INSERT INTO search_terms (term, df)
+                SELECT c.term, c.df FROM counted c
+                ON CONFLICT (term) DO UPDATE SET df = excluded.df WHERE search_terms.df <> excluded.df
+            )
+            INSERT INTO search_stats (documents)
+            SELECT count(*) FROM sample
+            ON CONFLICT (one) DO UPDATE SET documents = excluded.documents, counted_at = now()
+            """,
+            {"rows": SAMPLE_ROWS},
+        )
