@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from db import memory_end
 from db.models import ConversationId
 from db.pool import Connection
 
@@ -9,19 +12,28 @@ NOBODY = "已忘记的成员"
 """What stands in the place of a forgotten member's name."""
 
 
-async def member(conn: Connection, conversation_id: ConversationId, user_id: int) -> int:
-    """Empty what a member said, and delete what was derived from it; returns how many messages that were.
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """How many messages were emptied, and how many memories deleted."""
 
-    The rows stay as withdrawn ones, so that order and labels do not move. Runs in one transaction.
+    messages: int
+    memories: int
+
+
+async def member(conn: Connection, conversation_id: ConversationId, user_id: int) -> Forgotten:
+    """Empty what a member said, and delete what was derived from it: memories, vectors, liking, the working note.
+
+    The messages' rows stay as withdrawn ones, so that order and labels do not move. Must run inside a transaction.
     """
     await _empty_quotes(conn, conversation_id, user_id)
+    memories = await memory_end.forgotten(conn, conversation_id, user_id)
     cur = await conn.execute(
         """
         UPDATE messages
-        SET text = '', body = '', segments = '[]', quote_text = NULL, quote_name = NULL, sender_name = %(nobody)s,
+        SET text = '', body = '', search = '', segments = '[]', quote_text = NULL, quote_name = NULL, sender_name = %(nobody)s,
             withdrawn_at = coalesce(withdrawn_at, now()), withdrawn_by = coalesce(withdrawn_by, %(user)s)
         WHERE conversation_id = %(conversation)s AND sender_id = %(user)s AND NOT is_self
-          AND (body <> '' OR withdrawn_at IS NULL)
+          AND (body <> '' OR withdrawn_at IS NULL OR search <> '')
         """,
         {"conversation": conversation_id, "user": user_id, "nobody": NOBODY},
     )
@@ -36,8 +48,9 @@ async def member(conn: Connection, conversation_id: ConversationId, user_id: int
         {"conversation": conversation_id, "user": user_id},
     )
     await _forget_names(conn, conversation_id, user_id)
+    await _forget_derived(conn, conversation_id, user_id)
     await _forget_steps(conn, conversation_id)
-    return cur.rowcount
+    return Forgotten(cur.rowcount, memories)
 
 
 async def _empty_quotes(conn: Connection, conversation_id: ConversationId, user_id: int) -> None:
@@ -71,14 +84,35 @@ async def _forget_names(conn: Connection, conversation_id: ConversationId, user_
     )
 
 
+async def _forget_derived(conn: Connection, conversation_id: ConversationId, user_id: int) -> None:
+    """Delete the vectors of what they said, how the bot liked them, and the working note: it may speak of anybody."""
+    await conn.execute(
+        """
+        WITH vectors AS (
+            DELETE FROM message_vectors v USING messages m
+            WHERE m.id = v.message AND m.conversation_id = %(conversation)s AND m.sender_id = %(user)s
+        ), log AS (
+            DELETE FROM intimacy_log WHERE conversation_id = %(conversation)s AND user_id = %(user)s
+        ), liking AS (
+            DELETE FROM intimacy WHERE conversation_id = %(conversation)s AND user_id = %(user)s
+        )
+        DELETE FROM notes WHERE conversation_id = %(conversation)s
+        """,
+        {"conversation": conversation_id, "user": user_id},
+    )
+
+
 async def _forget_steps(conn: Connection, conversation_id: ConversationId) -> None:
-    """Empty what tools read out in this conversation's turns: it may hold anybody's words."""
+    """Empty what tools read out or wrote down in this conversation's turns: it may hold anybody's words."""
     await conn.execute(
         """
         UPDATE turn_steps s
-        SET result = NULL
+        SET result = NULL,
+            arguments = CASE WHEN s.name IN ('saveMemory', 'saveNote', 'updateIntimacy', 'archiveMemory', 'searchMemory',
+                                             'searchMessages') THEN NULL ELSE s.arguments END
         FROM turns t
-        WHERE t.id = s.turn_id AND t.conversation_id = %(conversation)s AND s.kind = 'tool' AND s.result IS NOT NULL
+        WHERE t.id = s.turn_id AND t.conversation_id = %(conversation)s AND s.kind = 'tool'
+          AND (s.result IS NOT NULL OR s.arguments IS NOT NULL)
         """,
         {"conversation": conversation_id},
     )

@@ -8,7 +8,7 @@ from db.pool import Connection
 
 
 async def old_messages(conn: Connection, before: datetime, *, limit: int) -> int:
-    """Delete messages older than a moment that nothing is owed for. Returns how many."""
+    """Delete messages older than a moment that nothing is owed for and no active memory stands on. Returns how many."""
     cur = await conn.execute(
         """
         DELETE FROM messages
@@ -16,6 +16,22 @@ async def old_messages(conn: Connection, before: datetime, *, limit: int) -> int
                      FROM messages m
                      WHERE m.sent_at < %(before)s AND m.stored_at < %(before)s
                        AND NOT EXISTS (SELECT FROM owed o WHERE o.message = m.id AND o.settled_at IS NULL)
+                       AND NOT EXISTS (SELECT FROM memory_evidence e JOIN memories y ON y.id = e.memory_id
+                                       WHERE e.message = m.id AND y.status = 'active')
+                     LIMIT %(limit)s)
+        """,
+        {"before": before, "limit": limit},
+    )
+    return cur.rowcount
+
+
+async def old_memories(conn: Connection, before: datetime, *, limit: int) -> int:
+    """Delete memories that were archived before a moment, but none that a person locked. Returns how many."""
+    cur = await conn.execute(
+        """
+        DELETE FROM memories
+        WHERE id IN (SELECT id FROM memories
+                     WHERE status = 'archived' AND archived_at < %(before)s AND NOT locked
                      LIMIT %(limit)s)
         """,
         {"before": before, "limit": limit},

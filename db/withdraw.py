@@ -1,4 +1,4 @@
-"""Withdrawing: a message leaves every later prompt, with what quotes it, in one transaction."""
+"""Withdrawing: a message leaves every later prompt, with what quotes it and what it alone supports, in one transaction."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 
 from psycopg.rows import scalar_row
 
+from db import memory_end
 from db.models import ConversationId, MessageRow
 from db.pool import Connection
 
@@ -15,7 +16,7 @@ from db.pool import Connection
 async def withdraw(
     conn: Connection, account_id: int, message_id: int, *, operator_id: int | None, at: datetime, early: bool = True
 ) -> MessageRow | None:
-    """Mark a message as withdrawn, take it out of quotes and settle what it owed.
+    """Mark a message as withdrawn, take it out of quotes and search, settle what it owed, end the claims it alone supports.
 
     Returns its row; None when it is not known yet: then the notice waits for the message, unless not ``early``.
     """
@@ -38,6 +39,7 @@ async def withdraw(
         return None
     await _unquote(conn, [row])
     await _settle(conn, [row])
+    await memory_end.withdrawn(conn, [row])
     return MessageRow(row)
 
 
@@ -62,6 +64,7 @@ async def catch_up(conn: Connection, keys: Sequence[tuple[int, int]]) -> None:
     if rows:
         await _unquote(conn, rows)
         await _settle(conn, rows)
+        await memory_end.withdrawn(conn, rows)
 
 
 async def _remember(conn: Connection, account_id: int, message_id: int, operator_id: int | None, at: datetime) -> None:

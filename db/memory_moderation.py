@@ -1,0 +1,162 @@
+"""What a person does with memories: each act locks the row, and its audit row is in the same transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from db import memories
+from db.memory_models import Claim, Memory, MemoryId, MemoryKind, MemoryStatus
+from db.models import Json
+from db.moderation import record
+from db.pool import Connection
+from db.searchtext import content_key, search_text
+
+
+class Outdated(Exception):
+    """Somebody changed the memory since it was read."""
+
+    def __init__(self, current: Memory) -> None:
+        super().__init__("这条记忆刚刚被改过，请看过现在的内容再改")
+        self.current = current
+
+
+class Duplicate(Exception):
+    """An equal active memory is there already."""
+
+    def __init__(self, existing: Memory) -> None:
+        super().__init__(f"已经有一条相同的记忆（编号 {existing.id}）")
+        self.existing = existing
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What to change; None leaves a part as it is. ``version``: the version that the person saw."""
+
+    content: str | None = None
+    kind: MemoryKind | None = None
+    status: MemoryStatus | None = None
+    version: int | None = None
+
+
+def _shown(memory: Memory) -> dict[str, Json]:
+    return {
+        "id": memory.id,
+        "subject_kind": memory.subject_kind,
+        "subject_id": memory.subject_id,
+        "kind": memory.kind,
+        "content": memory.content,
+        "status": memory.status,
+    }
+
+
+async def create(conn: Connection, claim: Claim, *, actor: str) -> tuple[Memory, bool]:
+    """Write a claim on a person's word: locked, without evidence. An equal active one is locked instead; True: it is new.
+
+    Must run inside a transaction.
+    """
+    fresh = await memories.insert(conn, claim)
+    existing = await memories.find_exact(conn, claim.conversation_id, claim.subject, claim.content) if fresh is None else None
+    row_id = fresh if existing is None else existing.id
+    if row_id is None:
+        raise LookupError("相同的记忆刚刚被归档了，请再试一次")
+    await conn.execute("UPDATE memories SET locked = true WHERE id = %(id)s", {"id": row_id})
+    memory = await _read(conn, row_id)
+    await record(
+        conn,
+        actor=actor,
+        action="memory.create" if fresh is not None else "memory.lock",
+        conversation_id=claim.conversation_id,
+        after=_shown(memory),
+    )
+    return memory, fresh is not None
+
+
+async def edit(conn: Connection, memory_id: MemoryId, wanted: Edit, *, actor: str) -> Memory | None:
+    """Change a memory and lock it; None: there is none. Raises Outdated, Duplicate. Must run inside a transaction."""
+    await conn.execute("SELECT FROM memories WHERE id = %(id)s FOR NO KEY UPDATE", {"id": memory_id})
+    before = await memories.get(conn, memory_id)
+    if before is None:
+        return None
+    if wanted.version is not None and wanted.version != before.version:
+        raise Outdated(before)
+    content = before.content if wanted.content is None else wanted.content
+    kind = before.kind if wanted.kind is None else wanted.kind
+    status = before.status if wanted.status is None else wanted.status
+    if status == "active":
+        twin = await _equal(conn, before, kind, content)
+        if twin is not None:
+            raise Duplicate(twin)
+    await _write(conn, before, content=content, kind=kind, status=status)
+    after = await _read(conn, memory_id)
+    await record(
+        conn,
+        actor=actor,
+        action="memory.change",
+        conversation_id=before.conversation_id,
+        before=_shown(before),
+        after=_shown(after),
+    )
+    return after
+
+
+async def _write(conn: Connection, before: Memory, *, content: str, kind: MemoryKind, status: MemoryStatus) -> None:
+    await conn.execute(
+        """
+        UPDATE memories
+        SET content = %(content)s, content_key = %(key)s, search = %(search)s, kind = %(kind)s, status = %(status)s,
+            space_id = CASE WHEN content = %(content)s THEN space_id END,
+            embedding = CASE WHEN content = %(content)s THEN embedding END,
+            archived_at = CASE WHEN %(status)s = 'archived' THEN coalesce(archived_at, now()) END,
+            archived_why = CASE WHEN %(status)s = 'archived' THEN coalesce(archived_why, 'person') END,
+            locked = true, version = version + 1, updated_at = now()
+        WHERE id = %(id)s
+        """,
+        {
+            "id": before.id,
+            "content": content,
+            "key": content_key(content),
+            "search": search_text(content),
+            "kind": kind,
+            "status": status,
+        },
+    )
+    if status == "archived":
+        await conn.execute("DELETE FROM memory_uses WHERE memory_id = %(id)s", {"id": before.id})
+
+
+async def delete(conn: Connection, memory_id: MemoryId, *, actor: str) -> bool:
+    """Delete a memory for good; False: there is none. Must run inside a transaction."""
+    before = await memories.get(conn, memory_id)
+    if before is None:
+        return False
+    await conn.execute("DELETE FROM memories WHERE id = %(id)s", {"id": memory_id})
+    await record(conn, actor=actor, action="memory.delete", conversation_id=before.conversation_id, before=_shown(before))
+    return True
+
+
+async def _equal(conn: Connection, memory: Memory, kind: MemoryKind, content: str) -> Memory | None:
+    """Find another active memory of the same subject, kind and words."""
+    cur = await conn.execute(
+        """
+        SELECT id FROM memories
+        WHERE conversation_id = %(conversation)s AND subject_kind = %(subject_kind)s AND subject_id = %(subject_id)s
+          AND kind = %(kind)s AND content_key = %(key)s AND status = 'active' AND id <> %(id)s
+        """,
+        {
+            "conversation": memory.conversation_id,
+            "subject_kind": memory.subject_kind,
+            "subject_id": memory.subject_id,
+            "kind": kind,
+            "key": content_key(content),
+            "id": memory.id,
+        },
+    )
+    row = await cur.fetchone()
+    return None if row is None else await memories.get(conn, MemoryId(row[0]))
+
+
+async def _read(conn: Connection, memory_id: MemoryId) -> Memory:
+    memory = await memories.get(conn, memory_id)
+    if memory is None:
+        raise LookupError(f"没有编号为 {memory_id} 的记忆")
+    return memory
