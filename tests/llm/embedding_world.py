@@ -110,7 +110,7 @@ async def _over(database: Database, base_url: str, values: dict[str, str]) -> As
 class ToyBackend:
     """A backend in this process: ``runs`` holds what it was asked, in order. It works only while ``gate`` is set.
 
-    ``away``: why it answers nobody. ``refused``: texts that it does not take.
+    ``away``: why it answers nobody, ``retry_after``: for how many seconds. ``refused``: texts that it does not take.
     """
 
     def __init__(self, model: str = "toy", dim: int = 16, *, texts: int = 4, local: bool = True) -> None:
@@ -118,6 +118,7 @@ class ToyBackend:
         self.limits = Limits(texts=texts, chars=1000)
         self.local = local
         self.away: str | None = None
+        self.retry_after: float | None = None
         self.refused: set[str] = set()
         self.gate = asyncio.Event()
         self.gate.set()
@@ -135,7 +136,7 @@ class ToyBackend:
 
     async def identify(self) -> Identity:
         if self.away is not None:
-            raise ServiceAway(self.away)
+            raise ServiceAway(self.away, retry_after=self.retry_after)
         return self.identity
 
     async def embed(self, kind: TextKind, texts: Sequence[str]) -> list[Values | None]:
@@ -143,7 +144,7 @@ class ToyBackend:
         self.busy.set()
         await self.gate.wait()
         if self.away is not None:
-            raise ServiceAway(self.away)
+            raise ServiceAway(self.away, retry_after=self.retry_after)
         if self.refused & set(texts):
             raise TextsRefused("不收")
         return [unit(toy(text, self.identity.dim)) for text in texts]

@@ -161,7 +161,7 @@ async def test_a_dead_service_is_asked_seldom_and_loses_no_row(database: Databas
         await until(lambda: embeddings.space is not None)
         await all_done(database, embeddings)
         ids += await add_memories(database, conversation, ["三"])
-        backend.away = "连不上"
+        backend.away, backend.retry_after = "限流", 250.0
         backend.runs.clear()
         keeper.poke()
         await until(lambda: embeddings.status().state == "down")
@@ -170,7 +170,7 @@ async def test_a_dead_service_is_asked_seldom_and_loses_no_row(database: Databas
             await asyncio.sleep(0.001)
         assert len(backend.runs) == 1
         backend.away = None
-        clock.now += 6
+        clock.now += 31
         # A question finds out that it is back; the background work need not wait for its own next try.
         assert (await embeddings.queries(["在吗"], within=SECONDS))[0] is not None
         await all_done(database, embeddings)
