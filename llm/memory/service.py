@@ -1,0 +1,192 @@
+"""The one door to memory for agent and learner: save a claim with evidence, recall what fits some words."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from db import evidence, memories
+from db.evidence import Cited
+from db.memory_models import Ask, Claim, Memory, MemoryId, Recalled, Scope, Vector, Wish
+from db.models import MessageRow
+from db.pool import Connection, Database
+from db.recall import nearest, recall
+from llm.embedding.service import Embeddings
+from llm.errors import EmbeddingUnavailable, ModelError
+from llm.memory.claims import ClaimUnfit, read_claim
+from llm.memory.merge import Decision, StructuredModels, judge
+from llm.memory.save import How, Refused, Saved, SaveRequest
+from llm.types import CallContext
+
+logger = logging.getLogger(__name__)
+
+NEAREST = 5
+NEAR_WORDS = 0.4
+"""Word similarity from which two claims about one subject may say the same: shared names alone stay below."""
+VECTOR_SECONDS = 2.0
+ATTEMPTS = 3
+"""A claim that lost a race is decided again, then written as new."""
+
+
+class MemoryService:
+    """Saves and recalls. One instance a process; ``written`` is called after new rows were committed."""
+
+    def __init__(
+        self,
+        database: Database,
+        models: StructuredModels,
+        embeddings: Embeddings,
+        *,
+        written: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._database = database
+        self._models = models
+        self._embeddings = embeddings
+        self._written = written
+
+    async def recall(self, texts: Sequence[str], scope: Scope, wish: Wish, *, within: float = 0.25) -> list[Recalled]:
+        """Find the memories in scope that fit some questions; a vector that is late or missing costs its leg only.
+
+        ``within``: seconds that the vectors may take. Raises DatabaseUnavailable.
+        """
+        asked = [text for text in texts if text.strip()]
+        if not asked:
+            return []
+        vectors = await self._embeddings.queries(asked, within=within)
+        asks = [Ask(text, vector) for text, vector in zip(asked, vectors, strict=True)]
+        return await recall(self._database, asks, scope, wish)
+
+    async def save(self, request: SaveRequest, context: CallContext) -> Saved:
+        """Keep a claim: refused without evidence, merged with what says the same, never over an older text.
+
+        Asks a model only where an older claim about the same subject is close. Raises DatabaseUnavailable.
+        """
+        try:
+            content = read_claim(request.content, about_bot=request.subject.kind == "bot")
+            known = await self._known(request, content)
+            if known is not None:
+                return Saved(known, "same")
+            vector = await self._vector(content)
+            for attempt in range(ATTEMPTS):
+                decision = await self._decide(request, content, vector, context)
+                if attempt == ATTEMPTS - 1 and decision.relation in ("refines", "supersedes"):
+                    decision = Decision("new", content)
+                saved = await self._write(request, decision, vector if decision.content == content else None)
+                if saved is not None:
+                    self._written()
+                    return saved
+        except (ClaimUnfit, Refused) as refusal:
+            return Saved(None, "refused", str(refusal))
+        return Saved(None, "refused", "同时有别的改动，这次没有记下，请再试一次")
+
+    async def _known(self, request: SaveRequest, content: str) -> Memory | None:
+        """Add the evidence where the same words are there already. Raises Refused."""
+        async with self._database.transaction() as conn:
+            messages = await _evidence(conn, request)
+            return await _join_equal(conn, request, content, messages)
+
+    async def _vector(self, content: str) -> Vector | None:
+        try:
+            async with asyncio.timeout(VECTOR_SECONDS):
+                [vector] = await self._embeddings.passages([content])
+        except (EmbeddingUnavailable, TimeoutError) as error:
+            logger.debug("新记忆暂时没有向量：%s", error)
+            return None
+        return vector
+
+    async def _decide(self, request: SaveRequest, content: str, vector: Vector | None, context: CallContext) -> Decision:
+        scope = Scope((request.conversation_id,), subjects=(request.subject,))
+        found = await nearest(self._database, Ask(content, vector), scope, limit=NEAREST)
+        limit = self._embeddings.near
+        close = [
+            near.memory
+            for near in found
+            if near.similarity >= NEAR_WORDS or (limit is not None and near.cosine is not None and near.cosine >= limit)
+        ]
+        if not close:
+            return Decision("new", content)
+        try:
+            return await judge(self._models, content, close, context)
+        except ModelError as error:
+            logger.info("没能判断新记忆和旧记忆的关系，当作新的记下：%s", error)
+            return Decision("new", content)
+
+    async def _write(self, request: SaveRequest, decision: Decision, vector: Vector | None) -> Saved | None:
+        """Write a decision in one transaction; None: a row that it counts on changed meanwhile. Raises Refused."""
+        try:
+            async with self._database.transaction() as conn:
+                messages = await _evidence(conn, request)
+                equal = await _join_equal(conn, request, decision.content, messages)
+                if equal is not None:
+                    return Saved(equal, "same")
+                how = await _settle_old(conn, decision, messages)
+                if how == "same" and decision.target is not None:
+                    return Saved(await _read(conn, decision.target.id), "same")
+                claim = Claim(
+                    conversation_id=request.conversation_id,
+                    subject=request.subject,
+                    kind=request.kind,
+                    content=decision.content,
+                    source=request.source,
+                    evidence=messages,
+                    turn_id=request.turn_id,
+                )
+                row = await _insert(conn, claim, vector)
+                if decision.target is not None and how in ("refines", "supersedes", "contradicts"):
+                    await memories.link(conn, decision.target.id, row, how)
+                return Saved(await _read(conn, row), how)
+        except _Raced:
+            return None
+
+
+class _Raced(Exception):
+    """Another writer changed what this one counted on: nothing was written."""
+
+
+async def _evidence(conn: Connection, request: SaveRequest) -> tuple[MessageRow, ...]:
+    found = await evidence.check(conn, Cited(request.conversation_id, request.subject, request.labels, request.shown))
+    if not found.messages:
+        raise Refused(found.refusal)
+    return found.messages
+
+
+async def _join_equal(conn: Connection, request: SaveRequest, content: str, messages: Sequence[MessageRow]) -> Memory | None:
+    """Add the evidence to an active memory of the same words; None: there is none."""
+    equal = await memories.find_exact(conn, request.conversation_id, request.subject, content)
+    if equal is None or not await memories.add_evidence(conn, equal.id, messages):
+        return None
+    return equal
+
+
+async def _settle_old(conn: Connection, decision: Decision, messages: Sequence[MessageRow]) -> How:
+    """Do to the older claim what was decided; a locked one stays as it is. Raises _Raced."""
+    target = decision.target
+    if target is None:
+        return "new"
+    relation = decision.relation
+    if relation == "same" or (relation == "refines" and target.locked):
+        if not await memories.add_evidence(conn, target.id, messages):
+            raise _Raced
+        return "same"
+    if relation == "supersedes" and target.locked:
+        return "contradicts"
+    if relation in ("refines", "supersedes"):
+        why = "refined" if relation == "refines" else "superseded"
+        if not await memories.archive(conn, target.id, why):
+            raise _Raced
+    return relation
+
+
+async def _insert(conn: Connection, claim: Claim, vector: Vector | None) -> MemoryId:
+    row = await memories.insert(conn, claim, vector)
+    if row is None:
+        raise _Raced
+    return row
+
+
+async def _read(conn: Connection, row: MemoryId) -> Memory:
+    memory = await memories.get(conn, row)
+    if memory is None:
+        raise _Raced
+    return memory
