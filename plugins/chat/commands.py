@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from db import conversations, forget, members
+from db import conversations, forget, members, unlearned
 from db.models import Conversation, ConversationId, Role
 from db.moderation import ConversationSettings, change_settings
 from db.pool import Connection, Database
@@ -23,6 +23,8 @@ RIGHTS: dict[CommandKind, Right] = {
     "status": "anyone",
     "help": "anyone",
     "forget": "anyone",
+    "unlearn": "anyone",
+    "learn": "anyone",
     "stop": "staff",
     "quiet": "staff",
     "unquiet": "staff",
@@ -35,6 +37,8 @@ _REFUSALS: dict[Right, str] = {
     "staff": "这个命令只有机器人的主人、群主和管理员能用",
     "anyone": "",
 }
+_OWN_RIGHTS = frozenset({"forget", "unlearn", "learn"})
+"""What everybody may say about themselves, also where the bot was closed: it may still keep something of them."""
 
 
 def may_use(kind: CommandKind, *, superuser: bool, role: Role, private: bool) -> str:
@@ -70,7 +74,7 @@ class Commands:
         """Carry out one command; returns the answer. None: stay silent (a stranger in a group that is not enabled)."""
         where, kind = order.conversation, order.command.kind
         superuser = order.sender.user_id in self._settings.superusers
-        if not superuser and kind != "forget" and not is_enabled(where, self._settings):
+        if not superuser and kind not in _OWN_RIGHTS and not is_enabled(where, self._settings):
             return None
         refusal = may_use(kind, superuser=superuser, role=await self._role(order), private=where.kind == "private")
         if refusal:
@@ -113,10 +117,9 @@ class Commands:
             case "persona":
                 return await self._persona(conn, order, command.name)
             case "forget":
-                count = await forget.member(conn, order.conversation.id, order.sender.user_id)
-                if count == 0 and not is_enabled(order.conversation, self._settings):
-                    return ""  # nothing is kept here, and nobody asked for a bot here
-                return f"好，已经忘记你了：你在这里的 {count} 条消息我不会再看，也不会再用"
+                return await self._forget(conn, order)
+            case "unlearn" | "learn":
+                return await self._learn(conn, order, on=command.kind == "learn")
             case "help":
                 return f"{command.error}\n{USAGE}" if command.error else USAGE
             case "stop" | "status":
@@ -147,6 +150,26 @@ class Commands:
         await conversations.set_quiet(conn, order.conversation.id, until=until)
         local = until.astimezone(self._settings.zone)
         return f"好，安静到 {local:%m-%d %H:%M}，期间只回点名叫我的"
+
+    async def _forget(self, conn: Connection, order: Ordered) -> str:
+        gone = await forget.member(conn, order.conversation.id, order.sender.user_id)
+        if not gone.messages and not gone.memories and not is_enabled(order.conversation, self._settings):
+            return ""  # nothing is kept here, and nobody asked for a bot here
+        return (
+            f"好，已经忘记你了：你在这里的 {gone.messages} 条消息我不会再看，由此记下的 {gone.memories} 条记忆也删掉了。"
+            "不想再被记住，可以发 /群友 别记我"
+        )
+
+    async def _learn(self, conn: Connection, order: Ordered, *, on: bool) -> str:
+        where, user_id = order.conversation, order.sender.user_id
+        if not is_enabled(where, self._settings) and where.last_pos == 0:
+            return ""  # nothing was ever kept here
+        if on:
+            changed = await unlearned.clear(conn, where.id, user_id)
+            return "好，以后可以记你说的事了" if changed else "我本来就可以记你说的事"
+        changed = await unlearned.set(conn, where.id, user_id)
+        head = "好，以后不再记你的事" if changed else "已经不记你的事了"
+        return f"{head}。以前记下的还在，要删掉就发 /群友 忘记我"
 
     async def _persona(self, conn: Connection, order: Ordered, name: str) -> str:
         where = order.conversation

@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final, Literal
 
-CommandKind = Literal["status", "enable", "disable", "stop", "quiet", "unquiet", "persona", "forget", "help"]
+CommandKind = Literal["status", "enable", "disable", "stop", "quiet", "unquiet", "persona", "forget", "unlearn", "learn", "help"]
 
 _LONGEST = 7 * 24 * 60
 _DEFAULT_QUIET = 30
@@ -22,11 +22,13 @@ _PLAIN: Final[dict[str, CommandKind]] = {
     "关闭": "disable",
     "停": "stop",
     "忘记我": "forget",
+    "别记我": "unlearn",
+    "可以记我": "learn",
     "帮助": "help",
     "安静": "quiet",
     "人格": "persona",
 }
-USAGE: Final = "/群友 状态｜开启｜关闭｜停｜安静 30m｜安静 取消｜人格 [名]｜忘记我｜帮助"
+USAGE: Final = "/群友 状态｜开启｜关闭｜停｜安静 30m｜安静 取消｜人格 [名]｜忘记我｜别记我｜可以记我｜帮助"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from db import memories
+from db.memory_models import Claim, Subject
 from db.models import JsonObject, Role
 from db.pool import Database
 from persona.loader import list_personas
@@ -17,7 +19,7 @@ from tests.chat.world import BOT, GROUP, MING, WANG, WEI, World, at, open_world,
 from tests.llm.fake_service import FakeService, Raw, call, calls, completion
 
 FOREIGN = 5700000099
-ANYONE = {"status", "help", "forget"}
+ANYONE = {"status", "help", "forget", "unlearn", "learn"}
 STAFF = {"stop", "quiet", "unquiet", "disable"}
 
 
@@ -172,6 +174,38 @@ async def test_forget_me_empties_what_was_said_and_what_quotes_it(world: World, 
     await world.until(lambda: len(service.requests) == 1)
     assert "五月五号" not in str(service.requests[0])
     assert "记下了" in str(service.requests[0])
+
+
+async def test_forget_me_says_how_many_memories_went(world: World) -> None:
+    world.say("我对花生过敏", user=MING)
+    await world.settle()
+    here = (await where(world)).id
+    async with world.database.transaction() as conn:
+        await memories.insert(conn, Claim(here, Subject("member", MING), "constraint", "小明对花生过敏", "person"))
+        await memories.insert(conn, Claim(here, Subject("member", WEI), "fact", "阿伟养了两只猫", "person"))
+    assert "1 条记忆也删掉了" in await order(world, "/群友 忘记我", user=MING)
+    assert [row["content"] for row in await world.rows("SELECT content FROM memories")] == ["阿伟养了两只猫"]
+
+
+async def test_anybody_may_ask_not_to_be_learned_and_take_it_back(world: World) -> None:
+    assert (await order(world, "/群友 别记我", user=MING)).startswith("好，以后不再记你的事")
+    assert (await order(world, "/群友 别记我", user=MING)).startswith("已经不记你的事了")
+    assert await world.rows("SELECT user_id FROM unlearned") == [{"user_id": MING}]
+    assert await order(world, "/群友 可以记我", user=WEI) == "我本来就可以记你说的事"
+    assert await world.rows("SELECT user_id FROM unlearned") == [{"user_id": MING}]
+    assert await order(world, "/群友 可以记我", user=MING) == "好，以后可以记你说的事了"
+    assert await world.rows("SELECT user_id FROM unlearned") == []
+
+
+async def test_not_to_be_learned_works_where_the_bot_was_closed_and_stays_silent_where_it_never_was(world: World) -> None:
+    world.say("随便说说", user=MING)
+    assert await order(world, "/群友 关闭") == "好，我在这里不再看也不再说了"
+    assert (await order(world, "/群友 别记我", user=MING)).startswith("好，以后不再记你的事")
+    world.say("/群友 别记我", group=FOREIGN, user=MING)
+    await world.settle()
+    await asyncio.sleep(0.3)
+    assert len(world.napcat.sent) == 2
+    assert len(await world.rows("SELECT FROM unlearned")) == 1
 
 
 async def test_forget_me_also_empties_quotes_that_were_fetched_from_qq(world: World, service: FakeService) -> None:
