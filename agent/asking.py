@@ -15,6 +15,7 @@ from agent.recorder import TurnRecorder
 from agent.snapshot import Snapshot
 from agent.tools.declaration import Ledger
 from agent.tools.registry import Toolbox
+from db.memory_models import MemoryId
 from db.models import JsonObject
 from llm.errors import ContextTooLong
 from llm.tokens import estimate
@@ -61,6 +62,7 @@ class Asker:
         self._rung = 0
         self._calls = 0
         self._prompt: Prompt | None = None
+        self._remembered: set[MemoryId] = set()
         self.progress = Progress()
 
     async def ask(self, exchange: Sequence[BaseMessage], *, ledger: Ledger, recorder: TurnRecorder) -> AIMessage:
@@ -89,6 +91,7 @@ class Asker:
         recorder.blocks(turn_blocks(prompt, self._calls, tools=self._toolbox.declared_text, exchange=exchange_text(exchange)))
         ledger.shown |= prompt.shown
         ledger.oldest = prompt.oldest
+        ledger.memories.update(prompt.memories)
         with recorder.step("model", self._role) as step:
             reply = await self._models.chat(
                 (*prompt.messages, *exchange), role=self._role, tools=self._toolbox.declarations, context=self._context
@@ -101,6 +104,9 @@ class Asker:
             }
             step.result, step.ok = told(reply.message), True
         self.progress.shown_pos = ledger.shown_pos
+        if fresh := [memory for memory in prompt.memories if memory not in self._remembered]:
+            self._remembered.update(fresh)
+            recorder.memories(fresh)
         return reply.message
 
 

@@ -10,6 +10,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import Literal
 
+from db.memories import used
+from db.memory_models import MemoryId
 from db.models import Json, JsonObject, TurnBlock, TurnId, TurnStep
 from db.pool import Connection, Database
 from db.turn_log import save_blocks, save_step
@@ -53,6 +55,11 @@ class TurnRecorder:
         """Note how one model call was made up."""
         turn_id = self._turn_id
         self._writes.put_nowait(lambda conn: save_blocks(conn, turn_id, rows))
+
+    def memories(self, ids: Sequence[MemoryId]) -> None:
+        """Note which memories the model was shown."""
+        turn_id = self._turn_id
+        self._writes.put_nowait(lambda conn: used(conn, turn_id, ids))
 
     def step(self, kind: Literal["model", "tool"], name: str) -> Step:
         """Begin a step; it is noted when its ``with`` block ends, however it ends."""

@@ -10,11 +10,21 @@ from agent.ports import TurnRequest
 from agent.prompt.history import Chunk, split_chunks
 from agent.prompt.hygiene import plain_name
 from db.history import Line, SnapshotRows, read_snapshot
+from db.memory_models import Memory
+from db.mind import Mind, read_mind
 from db.pool import Database
 from persona.loader import Persona
 from settings import Settings
 
 OWN_RECENT = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A recalled memory, and whom it is about as the prompt says it: ``小明[3]``, ``群里``, ``你``."""
+
+    memory: Memory
+    about: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,9 @@ class Snapshot:
     chunks: tuple[Chunk, ...]
     now: datetime
     zone: ZoneInfo
+    mind: Mind
+    memories: tuple[Remembered, ...] = ()
+    """What it brings to mind, best first."""
 
     @property
     def last_pos(self) -> int:
@@ -50,6 +63,12 @@ class Snapshot:
         unread = [line.pos for line in self.rows.lines if line.pos > self.rows.watermark and not line.is_self]
         return min(unread, default=None)
 
+    @property
+    def unread(self) -> tuple[Line, ...]:
+        """The messages of others that no finished turn has shown, oldest first."""
+        owed = set(self.owed)
+        return tuple(line for line in self.lines if not line.is_self and (line.pos > self.rows.watermark or line.pos in owed))
+
     def people(self) -> dict[int, Line]:
         """The latest line of everybody but the bot who appears, by QQ number, latest speaker first."""
         latest = {line.sender_id: line for line in self.lines if not line.is_self}
@@ -68,8 +87,11 @@ async def take_snapshot(
     database: Database, settings: Settings, request: TurnRequest, persona: Persona, now: datetime
 ) -> Snapshot:
     """Read the conversation once, consistently."""
+    where = request.conversation.id
     async with database.connection() as conn:
-        rows = await read_snapshot(conn, request.conversation.id, chunk=settings.context_messages, since=now - OWN_RECENT)
+        rows = await read_snapshot(conn, where, chunk=settings.context_messages, since=now - OWN_RECENT)
+        present = {line.sender_id for line in rows.earlier + rows.lines if not line.is_self}
+        mind = await read_mind(conn, where, sorted(present), now)
     return Snapshot(
         request=request,
         persona=persona,
@@ -78,4 +100,5 @@ async def take_snapshot(
         chunks=tuple(split_chunks(rows.lines, settings.context_messages)),
         now=now,
         zone=settings.zone,
+        mind=mind,
     )

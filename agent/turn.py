@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 
 from agent.asking import Asker, ChatModels
 from agent.context import TurnContext
-from agent.graph import build_graph, run_graph
+from agent.graph import TurnGraph, build_graph, run_graph
 from agent.ports import TurnFailed, TurnRequest, TurnResult
 from agent.recorder import TurnRecorder
+from agent.remembering import remember
 from agent.snapshot import Snapshot, take_snapshot
 from agent.tools.declaration import CannotSpeak, Ledger, Outcome, ToolContext
-from agent.tools.registry import Toolbox
+from agent.tools.registry import Toolbox, toolboxes
 from db.models import Kind
 from db.pool import Database, DatabaseUnavailable
 from llm.errors import ContextTooLong, ModelError
+from llm.memory.search import MessageSearch
+from llm.memory.service import MemoryService
 from llm.types import CallContext
 from persona.loader import Persona, PersonaMissing, Personas
 from settings import Settings
@@ -34,25 +38,20 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+@dataclass(frozen=True, slots=True)
 class Agent:
     """Runs turns, many at once; holds nothing that a turn leaves behind."""
 
-    def __init__(
-        self,
-        database: Database,
-        models: ChatModels,
-        settings: Settings,
-        personas: Personas,
-        *,
-        clock: Callable[[], datetime] = utc_now,
-    ) -> None:
-        self._database = database
-        self._models = models
-        self._settings = settings
-        self._personas = personas
-        self._clock = clock
-        self._graph = build_graph()
-        self._toolboxes: dict[Kind, Toolbox] = {"group": Toolbox("group"), "private": Toolbox("private")}
+    database: Database
+    models: ChatModels
+    settings: Settings
+    personas: Personas
+    _: KW_ONLY
+    memory: MemoryService
+    search: MessageSearch
+    clock: Callable[[], datetime] = utc_now
+    graph: TurnGraph = field(init=False, default_factory=build_graph)
+    toolboxes: Mapping[Kind, Toolbox] = field(init=False, default_factory=toolboxes)
 
     async def run(self, request: TurnRequest) -> TurnResult:
         """Run one turn. Raises TurnFailed when nothing was decided, and CancelledError when it is interrupted.
@@ -62,13 +61,14 @@ class Agent:
         snapshot = await self._snapshot(request)
         if (settled := nothing_to_do(snapshot)) is not None:
             return TurnResult("nothing_new", settled)
-        async with TurnRecorder(self._database, request.turn_id, self._clock) as recorder:
+        snapshot = await remember(self.memory, self.database, snapshot)
+        async with TurnRecorder(self.database, request.turn_id, self.clock) as recorder:
             return await self._run(snapshot, recorder)
 
     async def _snapshot(self, request: TurnRequest) -> Snapshot:
         persona = self._persona(request.conversation.persona)
         try:
-            return await take_snapshot(self._database, self._settings, request, persona, self._clock())
+            return await take_snapshot(self.database, self.settings, request, persona, self.clock())
         except DatabaseUnavailable as error:
             raise TurnFailed("数据库暂时不可用，读不到聊天记录") from error
         except LookupError as error:
@@ -76,9 +76,9 @@ class Agent:
 
     def _persona(self, chosen: str | None) -> Persona:
         try:
-            return self._personas.get(chosen or self._settings.persona)
+            return self.personas.get(chosen or self.settings.persona)
         except PersonaMissing as missing:
-            if chosen is None or chosen == self._settings.persona:
+            if chosen is None or chosen == self.settings.persona:
                 raise TurnFailed(str(missing)) from missing
             logger.warning("这个会话的人格用不了，改用默认人格：%s", missing)
             return self._persona(None)
@@ -89,8 +89,8 @@ class Agent:
         progress = context.asker.progress
         outcome: Outcome = "time_limit"
         try:
-            async with asyncio.timeout(TIMEOUTS_PER_TURN * self._settings.llm_timeout_seconds):
-                state = await run_graph(self._graph, context)
+            async with asyncio.timeout(TIMEOUTS_PER_TURN * self.settings.llm_timeout_seconds):
+                state = await run_graph(self.graph, context)
             outcome = state["outcome"] or "no_tool_call"
         except TimeoutError as error:
             if progress.shown_pos is None:
@@ -109,15 +109,23 @@ class Agent:
     def _context(self, snapshot: Snapshot, recorder: TurnRecorder) -> TurnContext:
         request = snapshot.request
         conversation = request.conversation
-        toolbox = self._toolboxes[conversation.kind]
-        limit = self._settings.group_daily_calls if conversation.daily_calls is None else conversation.daily_calls
+        toolbox = self.toolboxes[conversation.kind]
+        limit = self.settings.group_daily_calls if conversation.daily_calls is None else conversation.daily_calls
         call = CallContext("turn", conversation.id, request.turn_id, limit)
         return TurnContext(
-            asker=Asker(self._models, snapshot, toolbox, call),
+            asker=Asker(self.models, snapshot, toolbox, call),
             toolbox=toolbox,
             recorder=recorder,
-            tools=ToolContext(snapshot, self._database, Ledger(set(), snapshot.last_pos), self._clock),
-            max_model_calls=self._settings.llm_max_steps,
+            tools=ToolContext(
+                snapshot=snapshot,
+                database=self.database,
+                memory=self.memory,
+                search=self.search,
+                ledger=Ledger(set(), snapshot.last_pos),
+                clock=self.clock,
+                call=call,
+            ),
+            max_model_calls=self.settings.llm_max_steps,
             must_act=request.trigger == "console" or bool(snapshot.owed),
         )
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
-from agent.prompt import system, volatile
+from agent.prompt import feelings, memories, system, volatile
 from agent.prompt.block import Block, Piece, View
 from agent.prompt.history import render_chunk
 from agent.prompt.ladder import apply, rungs
 from agent.snapshot import Snapshot
+from db.memory_models import MemoryId
 from db.models import TurnBlock
 from llm.tokens import estimate
 
@@ -24,6 +25,10 @@ BLOCKS: tuple[Block, ...] = (
     Block("rules", 20, "system", "static", _UNBOUNDED, system.rules),
     Block("agreement", 30, "context", "static", 2000, system.agreement),
     # 40: the history, in chunks
+    Block("note", 42, "now", "volatile", 230, feelings.note),
+    Block("liking", 44, "now", "volatile", 120, feelings.liking),
+    Block("mood", 46, "now", "volatile", 40, feelings.mood),
+    Block("memories", 48, "now", "volatile", memories.BUDGET, memories.memories),
     Block("time", 50, "now", "volatile", 60, volatile.time),
     Block("people", 60, "now", "volatile", 300, volatile.people),
     Block("standing", 70, "now", "volatile", 60, volatile.standing),
@@ -44,6 +49,8 @@ class Prompt:
     """Labels in the history or quoted as owed."""
     oldest: int
     """The lowest label in the history; the snapshot's end where it shows none."""
+    memories: tuple[MemoryId, ...]
+    """The memories that it holds."""
 
 
 def assemble(snapshot: Snapshot, limit: int, *, from_rung: int = 0) -> Prompt:
@@ -69,7 +76,9 @@ def _build(view: View, rung: int) -> Prompt:
     every = (*before, *history, *after)
     tokens = sum(piece.tokens for piece in every) + MESSAGE_TOKENS * len(messages)
     oldest = min(view.shown, default=view.snapshot.last_pos + 1)
-    return Prompt(tuple(messages), every, tokens, rung, view.shown | frozenset(view.snapshot.owed), oldest)
+    told = any(piece.name == "memories" and piece.text for piece in after)
+    ids = tuple(item.memory.id for item in memories.fitting(view.snapshot)) if told else ()
+    return Prompt(tuple(messages), every, tokens, rung, view.shown | frozenset(view.snapshot.owed), oldest, ids)
 
 
 def _joined(pieces: Sequence[Piece], place: str, glue: str) -> str:

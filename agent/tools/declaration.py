@@ -12,8 +12,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from agent.snapshot import Snapshot
 from agent.tools.coerce import ArgumentsBroken, coerce_arguments, explain
+from db.memory_models import MemoryId
 from db.models import Json, Kind
 from db.pool import Database
+from llm.memory.search import MessageSearch
+from llm.memory.service import MemoryService
+from llm.types import CallContext
 
 Effect = Literal["read", "write", "outward"]
 Outcome = Literal["spoke", "quiet", "no_tool_call", "step_limit", "time_limit", "nothing_new"]
@@ -21,6 +25,10 @@ MAX_SPOKEN = 3
 MAX_ACTS = 3
 """Nudges, reactions and withdrawals in one turn."""
 _LABEL = re.compile(r"\s*#?\s*(\d{1,18})(?!\d)")
+
+
+class Refused(Exception):
+    """The tool will not do it; the text is the result that the model reads (Chinese)."""
 
 
 class CannotSpeak(Exception):
@@ -75,6 +83,13 @@ class Ledger:
     spoken: int = 0
     acts: int = 0
     said: list[str] = field(default_factory=list[str])
+    memories: set[MemoryId] = field(default_factory=set[MemoryId])
+    """Memories that the model has seen."""
+    saved: set[MemoryId] = field(default_factory=set[MemoryId])
+    """Memories that this turn made."""
+    saves: int = 0
+    felt: bool = False
+    """The mood was moved."""
     done: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
 
@@ -84,8 +99,12 @@ class ToolContext:
 
     snapshot: Snapshot
     database: Database
+    memory: MemoryService
+    search: MessageSearch
     ledger: Ledger
     clock: Callable[[], datetime]
+    call: CallContext
+    """On whose account tools call models."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from agent.ports import PlatformError
 from agent.recorder import Step, TurnRecorder
 from agent.tools.coerce import ArgumentsBroken, encodable, parse_arguments, scrubbed
-from agent.tools.declaration import MAX_ACTS, AnyTool, CannotSpeak, Outcome, Prepared, ToolContext, ToolResult
+from agent.tools.declaration import MAX_ACTS, AnyTool, CannotSpeak, Outcome, Prepared, Refused, ToolContext, ToolResult
 from agent.tools.registry import Toolbox
 from db.models import Json
 
@@ -132,6 +132,8 @@ async def _guarded(ctx: ToolContext, tool: AnyTool, prepared: Prepared) -> ToolR
         return await prepared.run(ctx)
     except CannotSpeak:
         raise
+    except Refused as refusal:
+        return ToolResult(str(refusal), ok=False)
     except PlatformError as error:
         return ToolResult(f"没有成功：{str(error)[:200]}", ok=False)
     except Exception:

@@ -10,7 +10,7 @@ from agent.ports import MemberInfo, Notice, PlatformError
 from agent.prompt.hygiene import cut, one_line, plain_name
 from agent.prompt.lines import day_clock
 from agent.tools.declaration import GROUP_ONLY, NoArgs, Tool, ToolArgs, ToolContext, ToolResult
-from agent.tools.members import resolve
+from agent.tools.subjects import one_member
 from db.history import find_members
 
 NOTICES = 5
@@ -25,10 +25,7 @@ class MemberArgs(ToolArgs):
 
 
 async def _member_info(ctx: ToolContext, args: MemberArgs) -> ToolResult:
-    resolved = await resolve(ctx, [args.member])
-    if not resolved.user_ids:
-        return ToolResult("；".join(resolved.notes) or "没有说是谁。", ok=False)
-    user_id = resolved.user_ids[0]
+    user_id = await one_member(ctx, args.member)
     info = await ctx.snapshot.request.platform.member_info(user_id)
     async with ctx.database.connection() as conn:
         known = await find_members(conn, ctx.snapshot.request.conversation.id, numbers=[user_id], names=[])
@@ -69,10 +66,7 @@ async def _essence(ctx: ToolContext, args: NoArgs) -> ToolResult:
 
 
 async def _poke(ctx: ToolContext, args: MemberArgs) -> ToolResult:
-    resolved = await resolve(ctx, [args.member])
-    if not resolved.user_ids:
-        return ToolResult("；".join(resolved.notes) or "没有说是谁。", ok=False)
-    user_id = resolved.user_ids[0]
+    user_id = await one_member(ctx, args.member)
     if user_id not in ctx.snapshot.people():
         async with ctx.database.connection() as conn:
             known = await find_members(conn, ctx.snapshot.request.conversation.id, numbers=[user_id], names=[])

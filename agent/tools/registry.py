@@ -7,7 +7,12 @@ from collections.abc import Sequence
 
 from agent.tools.acts import REACT, WITHDRAW
 from agent.tools.declaration import AnyTool
+from agent.tools.feelings import INTIMACY, MOOD
+from agent.tools.forgetting import FORGET
 from agent.tools.group import ESSENCE_LIST, MEMBER_INFO, NOTICE_LIST, POKE
+from agent.tools.memory import ARCHIVE, SAVE, SEARCH
+from agent.tools.messages import SEARCH_MESSAGES
+from agent.tools.note import NOTE
 from agent.tools.reading import NEW, RECENT
 from agent.tools.speak import PRIVATE_SPEAK, SPEAK, STAY_QUIET
 from db.models import Json, Kind
@@ -24,6 +29,14 @@ TOOLS: Sequence[AnyTool] = (
     POKE,
     REACT,
     WITHDRAW,
+    SEARCH,
+    SEARCH_MESSAGES,
+    SAVE,
+    ARCHIVE,
+    NOTE,
+    MOOD,
+    INTIMACY,
+    FORGET,
 )
 
 
@@ -45,6 +58,11 @@ class Toolbox:
         """Find a tool by name, whatever its case, separators and namespace (``functions.speak``)."""
         plain = _plain(name.rpartition(".")[2])
         return next((tool for known, tool in self._by_name.items() if _plain(known) == plain), None)
+
+
+def toolboxes() -> dict[Kind, Toolbox]:
+    """Make the tools of each kind of conversation."""
+    return {"group": Toolbox("group"), "private": Toolbox("private")}
 
 
 def _plain(name: str) -> str:

@@ -128,8 +128,9 @@ def test_tools_are_found_whatever_their_spelling() -> None:
     assert found.name == "stayQuiet"
     assert box.find("functions.speak") is not None
     assert box.find("rm") is None
-    assert Toolbox("private").names == ("speak", "stayQuiet", "getRecentMessages", "getNewMessages", "withdrawMessage")
+    not_in_private = {"getMemberInfo", "getGroupNotices", "getEssenceMessages", "poke", "reactToMessage"}
+    assert set(box.names) - set(Toolbox("private").names) == not_in_private
 
 
 def test_declarations_stay_small() -> None:
-    assert len(Toolbox("group").declared_text) <= 2500
+    assert len(Toolbox("group").declared_text) <= 4500

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import json
 
-from agent.turn import Agent
 from llm.service import Models
 from llm.usage import UsageBook
-from settings import Settings
 from tests.agent.world import World
 from tests.llm.fake_service import FakeService, calls, dig, says
 from tests.llm.fake_service import call as service_call
-
-
-def agent(world: World, settings: Settings, models: Models) -> Agent:
-    """The agent with real models."""
-    return Agent(world.database, models, settings, world.personas, clock=world.clock)
 
 
 async def test_the_demo_model_answers_a_mention_and_keeps_quiet_otherwise(world: World) -> None:
@@ -24,12 +17,12 @@ async def test_the_demo_model_answers_a_mention_and_keeps_quiet_otherwise(world:
     models = Models.from_settings(settings, usage)
     assert models.is_demo
     await world.say("@小满 你好呀", owed=True)
-    result = await agent(world, settings, models).run(await world.request())
+    result = await world.agent(models, settings).run(await world.request())
     assert result.outcome == "spoke"
     assert world.qq.sent[0].text.startswith("你好呀")
     await world.settle()
     await world.say("今天吃什么")
-    assert (await agent(world, settings, models).run(await world.request("ambient"))).outcome == "quiet"
+    assert (await world.agent(models, settings).run(await world.request("ambient"))).outcome == "quiet"
     await models.aclose()
     await usage.aclose()
 
@@ -43,7 +36,7 @@ async def test_a_turn_over_http(world: World) -> None:
         usage = UsageBook(world.database, settings.zone)
         models = Models.from_settings(settings, usage)
         await world.say("@小满 公告说什么", owed=True)
-        result = await agent(world, settings, models).run(await world.request())
+        result = await world.agent(models, settings).run(await world.request())
         assert (result.outcome, [draft.text for draft in world.qq.sent]) == ("spoke", ["周六下午"])
         first, second = service.requests
         assert json.dumps(second["messages"]).startswith(json.dumps(first["messages"])[:-1])
@@ -61,7 +54,7 @@ async def test_an_empty_answer_is_not_sent_back_empty(world: World) -> None:
         models = Models.from_settings(settings, usage)
         await world.say("@小满 在吗", owed=True)
         request = await world.request()
-        result = await agent(world, settings, models).run(request)
+        result = await world.agent(models, settings).run(request)
         assert (result.outcome, [draft.text for draft in world.qq.sent]) == ("spoke", ["在呢"])
         # Some services refuse an assistant's message that says nothing and calls nothing.
         assert dig(service.requests[1], "messages", -2) == {"role": "assistant", "content": "（空）"}
@@ -79,7 +72,7 @@ async def test_broken_arguments_over_http_are_answered(world: World) -> None:
         usage = UsageBook(world.database, settings.zone)
         models = Models.from_settings(settings, usage)
         await world.say("@小满 在吗", owed=True)
-        result = await agent(world, settings, models).run(await world.request())
+        result = await world.agent(models, settings).run(await world.request())
         assert (result.outcome, world.qq.sent, len(service.requests)) == ("no_tool_call", [], 3)
         await models.aclose()
         await usage.aclose()

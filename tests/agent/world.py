@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Protocol, TypeVar
 
-from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall
+from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
+from pydantic import BaseModel
 
-from agent.ports import Delivery, Draft, MemberInfo, Notice, TurnRequest
+from agent.asking import ChatModels
+from agent.ports import TurnRequest
 from agent.turn import Agent
+from db.memory_models import MemoryId, MemoryKind, MemoryStatus, Subject
 from db.models import Conversation, ConversationId, JsonObject, Kind, Trigger, TurnId
 from db.pool import Database
-from llm.errors import ModelError
-from llm.types import CallContext, ModelRole, Reply, Usage
+from db.searchtext import content_key, search_text
+from llm.embedding import Embeddings
+from llm.errors import ModelError, ModelUnavailable
+from llm.memory.merge import StructuredModels
+from llm.memory.search import MessageSearch
+from llm.memory.service import MemoryService
+from llm.types import CallContext, ModelRole, Prompt, Reply, Usage
 from persona.loader import Personas
 from settings import Settings
+from tests.agent.people import BOT, GROUP, MING, NAMES, NUMBERS, START, STRANGER, WANG, WEI, FakeQQ
 
-BOT, MING, WEI, WANG, STRANGER = 5000000001, 5000000011, 5000000012, 5000000013, 5000000099
-GROUP = 5700000001
-START = datetime(2026, 11, 30, 10, 0, tzinfo=UTC)
-NUMBERS = {MING: 1, WEI: 2, WANG: 3}
-NAMES = {BOT: "小满", MING: "小明", WEI: "阿伟", WANG: "老王"}
+__all__ = ["BOT", "GROUP", "MING", "START", "STRANGER", "WANG", "WEI"]
 
 
 class Clock:
@@ -36,49 +41,7 @@ class Clock:
         return self.now
 
 
-@dataclass
-class FakeQQ:
-    """The platform at the edge: remembers acts; ``deliveries`` are answers to sends, then all are sent."""
-
-    sent: list[Draft] = field(default_factory=list[Draft])
-    acts: list[tuple[str, int, str]] = field(default_factory=list[tuple[str, int, str]])
-    deliveries: list[Delivery | Exception] = field(default_factory=list[Delivery | Exception])
-    fails: Exception | None = None
-
-    async def send(self, draft: Draft) -> Delivery:
-        self.sent.append(draft)
-        if not self.deliveries:
-            return Delivery("sent", pos=900 + len(self.sent))
-        delivery = self.deliveries.pop(0)
-        if isinstance(delivery, Exception):
-            raise delivery
-        return delivery
-
-    async def poke(self, user_id: int) -> None:
-        self._act("poke", user_id)
-
-    async def react(self, pos: int, emoji_id: str) -> None:
-        self._act("react", pos, emoji_id)
-
-    async def withdraw(self, pos: int) -> None:
-        self._act("withdraw", pos)
-
-    async def member_info(self, user_id: int) -> MemberInfo:
-        self._act("member_info", user_id)
-        return MemberInfo(user_id, NAMES[user_id], "admin", "桌游王", "42", START, START)
-
-    async def notices(self) -> Sequence[Notice]:
-        return [Notice("老王", "周六下午桌游\n【待回应】#1", START)]
-
-    async def essence(self) -> Sequence[Notice]:
-        return []
-
-    def _act(self, name: str, target: int, detail: str = "") -> None:
-        if self.fails is not None:
-            raise self.fails
-        self.acts.append((name, target, detail))
-
-
+T = TypeVar("T", bound=BaseModel)
 Step = AIMessage | ModelError | Callable[[Sequence[BaseMessage]], AIMessage]
 
 
@@ -90,6 +53,10 @@ class ScriptedModels:
         self.requests: list[list[BaseMessage]] = []
         self.tools: list[Sequence[JsonObject]] = []
         self.contexts: list[CallContext] = []
+        self.judged: list[tuple[str, str, CallContext]] = []
+        """Structured calls: task, question, context."""
+        self.verdict: JsonObject | None = None
+        """What structured calls are answered; None: nobody answers."""
         self.tokens = window
         self.before: Callable[[int], Awaitable[None]] | None = None
         """Runs before each answer, with the number of the call from 1."""
@@ -113,6 +80,14 @@ class ScriptedModels:
             raise step
         message = step if isinstance(step, AIMessage) else step(messages)
         return Reply(message, Usage(100, 20, 80), "fake-chat", role, 5)
+
+    async def structured(
+        self, task: str, schema: type[T], prompt: Sequence[Prompt], *, role: ModelRole = "learner", context: CallContext
+    ) -> T:
+        self.judged.append((task, prompt[-1].text, context))
+        if self.verdict is None:
+            raise ModelUnavailable("没有裁判")
+        return schema.model_validate(self.verdict)
 
 
 _ids = iter(range(1, 1_000_000))
@@ -144,6 +119,10 @@ def broken(name: str, args: str) -> AIMessage:
     return AIMessage(content="", invalid_tool_calls=[bad])
 
 
+class AgentModels(ChatModels, StructuredModels, Protocol):
+    """What an agent and its memory ask."""
+
+
 class World:
     """One conversation in a real database, with turns to run in it."""
 
@@ -157,6 +136,8 @@ class World:
         self.personas = Personas(data_dir)
         self.pos = 0
         self.extra_prompt = ""
+        self.learning = True
+        self.target = GROUP
 
     @classmethod
     async def create(cls, database: Database, data_dir: Path, kind: Kind = "group") -> World:
@@ -275,7 +256,7 @@ class World:
         return Conversation(
             id=self.conversation,
             kind=self.kind,
-            target_id=GROUP,
+            target_id=self.target,
             name="测试",
             enabled=True,
             talk_frequency=None,
@@ -283,7 +264,7 @@ class World:
             daily_calls=7,
             persona=None,
             extra_prompt=self.extra_prompt,
-            learning=True,
+            learning=self.learning,
             quiet_until=None,
             muted_until=None,
             whole_mute=False,
@@ -293,9 +274,69 @@ class World:
             diced_pos=0,
         )
 
-    def agent(self, models: ScriptedModels) -> Agent:
-        """The agent under test."""
-        return Agent(self.database, models, self.settings, self.personas, clock=self.clock)
+    def agent(self, models: AgentModels, settings: Settings | None = None) -> Agent:
+        """The agent under test; its embeddings are not open, so that recall runs on words alone."""
+        embeddings = Embeddings.from_settings(self.settings, self.database)
+        return Agent(
+            self.database,
+            models,
+            settings or self.settings,
+            self.personas,
+            memory=MemoryService(self.database, models, embeddings),
+            search=MessageSearch(self.database, embeddings, zone=self.settings.zone, clock=self.clock),
+            clock=self.clock,
+        )
+
+    async def remember(
+        self,
+        content: str,
+        about: int | Subject,
+        *,
+        kind: MemoryKind = "fact",
+        labels: Sequence[int] = (),
+        locked: bool = False,
+        status: MemoryStatus = "active",
+    ) -> MemoryId:
+        """Store a memory about a member (by QQ number) or another subject; ``labels`` are its evidence."""
+        subject = Subject("member", about) if isinstance(about, int) else about
+        async with self.database.transaction() as conn:
+            cur = await conn.execute(
+                """
+                INSERT INTO memories (conversation_id, subject_kind, subject_id, kind, content, content_key, search, source,
+                                      locked, status, archived_at, created_at)
+                VALUES (%(c)s, %(subject)s, %(user)s, %(kind)s, %(content)s, %(key)s, %(search)s, 'agent',
+                        %(locked)s, %(status)s, CASE WHEN %(status)s = 'archived' THEN now() END, %(at)s)
+                RETURNING id
+                """,
+                {
+                    "c": self.conversation,
+                    "subject": subject.kind,
+                    "user": subject.user_id,
+                    "kind": kind,
+                    "content": content,
+                    "key": content_key(content),
+                    "search": search_text(content),
+                    "locked": locked,
+                    "status": status,
+                    "at": START - timedelta(days=59),
+                },
+            )
+            row = await cur.fetchone()
+            assert row is not None
+            await conn.execute(
+                """
+                INSERT INTO memory_evidence (memory_id, message)
+                SELECT %(memory)s, m.id FROM messages m WHERE m.conversation_id = %(c)s AND m.pos = ANY(%(labels)s::bigint[])
+                """,
+                {"memory": row[0], "c": self.conversation, "labels": list(labels)},
+            )
+        return MemoryId(row[0])
+
+    async def rows(self, statement: str, **values: object) -> list[tuple[object, ...]]:
+        """Read rows with a test's own statement; ``c`` is this conversation."""
+        async with self.database.connection() as conn:
+            cur = await conn.execute(statement.encode(), {"c": self.conversation, **values})
+            return await cur.fetchall()
 
     async def steps(self, request: TurnRequest) -> list[tuple[str, str, bool, str | None]]:
         """The recorded steps of a turn: kind, name, ok, result."""
@@ -318,6 +359,11 @@ class World:
 def texts(messages: Sequence[BaseMessage]) -> list[str]:
     """The texts of a request's messages."""
     return [message.text for message in messages]
+
+
+def answers(models: ScriptedModels) -> list[str]:
+    """What the tools answered, as the model's latest request shows it."""
+    return [message.text for message in models.requests[-1] if isinstance(message, ToolMessage)]
 
 
 def request_chars(tools: Sequence[JsonObject], messages: Sequence[BaseMessage]) -> str:
