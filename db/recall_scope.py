@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from db.memory_models import Scope
 from db.pool import Connection
@@ -35,10 +35,11 @@ def scope_values(scope: Scope) -> dict[str, ScopeValue]:
     }
 
 
-async def set_leg(conn: Connection) -> None:
-    """Bound a leg's transaction in time; its plans are small, so nothing is compiled."""
+async def set_leg(conn: Connection, settings: Mapping[str, str]) -> None:
+    """Set PostgreSQL's settings for this transaction, and bound it in time; its work is small, so nothing is compiled."""
+    values = {"statement_timeout": f"{LEG_SECONDS}s", "jit": "off", **settings}
     await conn.execute(
-        "SELECT set_config('statement_timeout', %(limit)s, true), set_config('jit', 'off', true)",
-        {"limit": f"{LEG_SECONDS}s"},
-        prepare=False,
+        "SELECT set_config(s.name, s.value, true) FROM unnest(%(names)s::text[], %(values)s::text[]) AS s (name, value)",
+        {"names": list(values), "values": list(values.values())},
+        prepare=True,
     )

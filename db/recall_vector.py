@@ -57,6 +57,12 @@ _NEAREST_OF_EACH: LiteralString = f"""
     ) AS r
 """
 
+_INDEX = {
+    "hnsw.iterative_scan": "relaxed_order",
+    "hnsw.ef_search": str(HNSW_EF_SEARCH),
+    "hnsw.max_scan_tuples": str(HNSW_SCAN_TUPLES),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class _Near:
@@ -121,26 +127,14 @@ async def _look(
     known = conn.cursor(row_factory=scalar_row)
     async with rows, each, known:
         async with conn.pipeline(), conn.transaction():
-            await set_leg(conn)
+            await set_leg(conn, _INDEX if indexed else {})
             if indexed:
-                await _set_index(conn)
                 await known.execute("SELECT to_regclass(%(index)s) IS NOT NULL", values, prepare=False)
             await rows.execute(_statement(len(first.values) if indexed else None), values, prepare=False)
             if ask.each:
                 await each.execute(_NEAREST_OF_EACH, values, prepare=False)
         by_index = indexed and bool(await known.fetchone())
         return await rows.fetchall(), await each.fetchall() if ask.each else [], by_index
-
-
-async def _set_index(conn: Connection) -> None:
-    await conn.execute(
-        """
-        SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', %(ef)s, true),
-               set_config('hnsw.max_scan_tuples', %(tuples)s, true)
-        """,
-        {"ef": str(HNSW_EF_SEARCH), "tuples": str(HNSW_SCAN_TUPLES)},
-        prepare=False,
-    )
 
 
 def _statement(dim: int | None) -> sql.Composed:

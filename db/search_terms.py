@@ -10,9 +10,9 @@ COUNT_SECONDS = 120
 
 
 async def count_terms(conn: Connection) -> None:
-    """Count anew in how many texts each word stands; replaces what was counted before, in one transaction.
+    """Count anew in how many texts each word stands, and each letter of scripts without spaces, inside words or alone.
 
-    Words of one text only are left out: an unknown word counts as that rare.
+    Replaces what was counted before, in one transaction. What only one text holds is left out: unknown is that rare.
     """
     async with conn.transaction():
         await conn.execute("SELECT set_config('statement_timeout', %(limit)s, true)", {"limit": f"{COUNT_SECONDS}s"})
@@ -24,7 +24,11 @@ async def count_terms(conn: Connection) -> None:
             ), counted AS (
                 SELECT w.term, count(*) AS df
                 FROM sample s
-                CROSS JOIN LATERAL (SELECT DISTINCT unnest(string_to_array(trim(s.search), ' ')) AS term) AS w
+                CROSS JOIN LATERAL (
+                    SELECT unnest(string_to_array(trim(s.search), ' ')) AS term
+                    UNION
+                    SELECT l.letter FROM unnest(string_to_array(s.search, NULL)) AS l (letter) WHERE ascii(l.letter) >= 11904
+                ) AS w
                 WHERE w.term <> ''
                 GROUP BY w.term
                 HAVING count(*) > 1

@@ -14,8 +14,8 @@ HNSW_DIM = 4_000
 """The largest dimension that pgvector indexes as halfvec."""
 HNSW_M = 16
 HNSW_EF_CONSTRUCTION = 64
-HNSW_EF_SEARCH = 100
-"""How many candidates a search in the index keeps; what is asked for must be well below."""
+HNSW_EF_SEARCH = 64
+"""How many candidates a search in the index keeps at a time: twice what a leg gives. 100 costs twice the time of 64."""
 HNSW_SCAN_TUPLES = 20_000
 """Rows that a filtered search in the index visits before it gives up."""
 
