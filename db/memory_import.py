@@ -14,7 +14,7 @@ from db.searchtext import content_key, search_text
 
 @dataclass(frozen=True, slots=True)
 class ImportRow:
-    """A memory as an import brings it. None: now."""
+    """A memory as an import brings it. None: now; ``used_at`` None: never."""
 
     conversation_id: ConversationId
     subject: Subject
@@ -23,6 +23,7 @@ class ImportRow:
     status: MemoryStatus = "active"
     locked: bool = True
     uses: int = 0
+    used_at: datetime | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
 
@@ -43,10 +44,11 @@ async def import_many(conn: Connection, rows: Sequence[ImportRow]) -> Imported:
             SELECT DISTINCT ON (conversation_id, subject_kind, subject_id, kind, content_key, status) *
             FROM unnest(%(conversations)s::bigint[], %(subject_kinds)s::text[], %(subject_ids)s::bigint[], %(kinds)s::text[],
                         %(contents)s::text[], %(keys)s::text[], %(searches)s::text[], %(statuses)s::text[],
-                        %(locked)s::boolean[], %(uses)s::integer[], %(created)s::timestamptz[], %(updated)s::timestamptz[])
+                        %(locked)s::boolean[], %(uses)s::integer[], %(used)s::timestamptz[], %(created)s::timestamptz[],
+                        %(updated)s::timestamptz[])
                  WITH ORDINALITY
                  AS g(conversation_id, subject_kind, subject_id, kind, content, content_key, search, status, locked, uses,
-                      created_at, updated_at, no)
+                      used_at, created_at, updated_at, no)
             ORDER BY conversation_id, subject_kind, subject_id, kind, content_key, status, no
         ), known AS (
             SELECT DISTINCT ON (g.no) g.no, m.id
@@ -55,11 +57,12 @@ async def import_many(conn: Connection, rows: Sequence[ImportRow]) -> Imported:
             ORDER BY g.no, m.id
         ), fresh AS (
             INSERT INTO memories (conversation_id, subject_kind, subject_id, kind, content, content_key, search, status,
-                                  archived_why, archived_at, locked, source, uses, created_at, updated_at)
+                                  archived_why, archived_at, locked, source, uses, used_at, created_at, updated_at)
             SELECT g.conversation_id, g.subject_kind, g.subject_id, g.kind, g.content, g.content_key, g.search, g.status,
                    CASE WHEN g.status = 'archived' THEN 'person' END,
                    CASE WHEN g.status = 'archived' THEN coalesce(g.updated_at, now()) END,
-                   g.locked, 'import', g.uses, coalesce(g.created_at, now()), coalesce(g.updated_at, g.created_at, now())
+                   g.locked, 'import', g.uses, g.used_at, coalesce(g.created_at, now()),
+                   coalesce(g.updated_at, g.created_at, now())
             FROM given g
             WHERE g.no NOT IN (SELECT no FROM known)
             ORDER BY g.no
@@ -81,6 +84,7 @@ async def import_many(conn: Connection, rows: Sequence[ImportRow]) -> Imported:
             "statuses": [row.status for row in rows],
             "locked": [row.locked for row in rows],
             "uses": [row.uses for row in rows],
+            "used": [row.used_at for row in rows],
             "created": [row.created_at for row in rows],
             "updated": [row.updated_at for row in rows],
         },

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from psycopg.rows import class_row
 
-from db.memory_models import Memory, MemoryId, MemoryKind, MemoryStatus, Relation, Scope
+from db.memory_models import Memory, MemoryId, MemoryKind, MemoryStatus, Relation, Scope, SubjectKind
 from db.models import ConversationId, Kind
 from db.pool import Connection, Database
 
@@ -46,13 +46,14 @@ class ExportLine:
 
     conversation_kind: Kind
     target_id: int
-    subject_kind: str
+    subject_kind: SubjectKind
     subject_id: int
     kind: MemoryKind
     content: str
     status: MemoryStatus
     locked: bool
     uses: int
+    used_at: datetime | None
     created_at: datetime
     updated_at: datetime
 
@@ -168,7 +169,7 @@ async def export(database: Database, conversation_ids: Sequence[ConversationId])
         await cur.execute(
             """
             SELECT c.kind AS conversation_kind, c.target_id, m.subject_kind, m.subject_id, m.kind, m.content, m.status,
-                   m.locked, m.uses, m.created_at, m.updated_at
+                   m.locked, m.uses, m.used_at, m.created_at, m.updated_at
             FROM memories m
             JOIN conversations c ON c.id = m.conversation_id
             WHERE cardinality(%(conversations)s::bigint[]) = 0 OR m.conversation_id = ANY(%(conversations)s)
