@@ -9,17 +9,22 @@ from datetime import UTC, datetime
 from nonebot.adapters.onebot.v11 import Bot
 from nonebot.log import logger
 
+from db.embedding_indexes import tend_indexes
 from db.models import Conversation, ConversationId, TurnId
-from db.pool import Database
+from db.pool import Database, DatabaseUnavailable
+from db.search_terms import count_terms
 from db.spool import Spool
 from db.start import RunningDatabase, start_database
 from llm.embedding.keeper import EmbeddingKeeper
 from llm.embedding.service import Embeddings
+from llm.memory.search import MessageSearch
+from llm.memory.service import MemoryService
 from llm.service import Models
 from llm.usage import UsageBook
 from persona.loader import Personas
 from plugins.admin.ports import LanesStatus, SpoolStatus
 from plugins.admin.token import AdminToken
+from plugins.chat.jobs import Jobs
 from plugins.chat.onebot import NapCatCalls
 from plugins.chat.rules import is_enabled
 from plugins.chat.service import Chat, Ground
@@ -49,6 +54,8 @@ class Runtime:
         self.models = Models.from_settings(settings, self.usage)
         self.embeddings = Embeddings.from_settings(settings, running.database)
         self.keeper = EmbeddingKeeper(running.database, self.embeddings)
+        self.memory = MemoryService(running.database, self.models, self.embeddings, written=self.keeper.poke)
+        self.search = MessageSearch(running.database, self.embeddings, zone=settings.zone)
         self.spool = Spool(settings.data_dir / "spool" / str(settings.port))
         self.chat = Chat(
             Ground(
@@ -59,8 +66,11 @@ class Runtime:
                 spool=self.spool,
                 personas=Personas(settings.data_dir),
                 onebot=NapCatCalls(find_bot),
+                memory=self.memory,
+                search=self.search,
             )
         )
+        self._jobs = Jobs(at_once=1)
         self._running = running
 
     @property
@@ -84,6 +94,7 @@ class Runtime:
 
     async def close(self) -> None:
         """Bring everything down, the database last."""
+        await self._jobs.close()
         await self.chat.close()
         await self.keeper.aclose()
         await self.embeddings.aclose()
@@ -112,6 +123,24 @@ class Runtime:
     async def changed(self, conversation_id: ConversationId) -> None:
         """Learn that a conversation's settings changed."""
         await self.chat.changed(conversation_id)
+
+    async def grown(self) -> None:
+        """Learn that many memories came in at once."""
+        self._jobs.start("照看向量索引", self.tend_indexes())
+        try:
+            await self.count_terms()
+        except DatabaseUnavailable as error:
+            logger.warning(f"数词频时数据库连不上，过几小时再数：{error}")
+
+    async def tend_indexes(self) -> None:
+        """Give big groups the index over their vectors. Raises DatabaseUnavailable."""
+        space = self.embeddings.space
+        await tend_indexes(self.database, space.id if space else None)
+
+    async def count_terms(self) -> None:
+        """Count anew how common words are. Raises DatabaseUnavailable."""
+        async with self.database.connection() as conn:
+            await count_terms(conn)
 
 
 def configure(settings: Settings, token: AdminToken) -> None:

@@ -32,13 +32,18 @@ class Items(BaseModel, Generic[T]):
     next_before: int | None = Field(default=None, description="下一页的 before；没有更多为 null")
 
 
-async def optional_key(group_id: GroupId = None, user_id: UserId = None) -> ConversationKey | None:
-    """Read which conversation is meant, if any. Both at once: 422."""
+def key_of(group_id: int | None, user_id: int | None) -> ConversationKey | None:
+    """Tell which conversation is meant, if any. Both at once: HTTPException 422."""
     if group_id is not None and user_id is not None:
         raise HTTPException(422, "group_id 和 user_id 只能给一个")
     if group_id is not None:
         return ConversationKey("group", group_id)
     return ConversationKey("private", user_id) if user_id is not None else None
+
+
+async def optional_key(group_id: GroupId = None, user_id: UserId = None) -> ConversationKey | None:
+    """Read which conversation is meant, if any. Both at once: 422."""
+    return key_of(group_id, user_id)
 
 
 OptionalKey: TypeAlias = Annotated[ConversationKey | None, Depends(optional_key)]

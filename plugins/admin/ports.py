@@ -10,6 +10,8 @@ from db.models import Conversation, ConversationId, TurnId
 from db.pool import Database
 from llm.embedding.keeper import EmbeddingKeeper
 from llm.embedding.service import Embeddings
+from llm.memory.search import MessageSearch
+from llm.memory.service import MemoryService
 from settings import Settings
 
 
@@ -77,6 +79,16 @@ class RuntimeView(Protocol):
         ...
 
     @property
+    def memory(self) -> MemoryService:
+        """Memories and their recall."""
+        ...
+
+    @property
+    def search(self) -> MessageSearch:
+        """The search over what was said."""
+        ...
+
+    @property
     def started_at(self) -> datetime:
         """When the bot started (UTC)."""
         ...
@@ -95,6 +107,10 @@ class RuntimeView(Protocol):
 
     async def interrupt(self, turn_id: TurnId) -> bool:
         """Stop a turn that waits or runs. False: it is not alive (any more)."""
+        ...
+
+    async def grown(self) -> None:
+        """Learn that many memories came in at once: words are counted anew, indexes tended in the background."""
         ...
 
     async def changed(self, conversation_id: ConversationId) -> None:

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Depends, HTTPException
 
-from plugins.admin import conversations, embedding, health, logs, messages, turns, usage
+from plugins.admin import (
+    conversations,
+    embedding,
+    health,
+    imports,
+    logs,
+    members,
+    memories,
+    messages,
+    recall,
+    search,
+    turns,
+    usage,
+)
 from plugins.admin.access import FindView, provide, require_token
 from plugins.admin.errors import ChineseRoute, Problem
 
@@ -23,7 +36,7 @@ def build_router(find: FindView, token: str) -> APIRouter:
         dependencies=[Depends(require_token(token))],
         responses={401: {"model": Problem}, 422: {"model": Problem}, 503: {"model": Problem}},
     )
-    for part in (conversations, messages, turns, logs, usage, embedding):
+    for part in (conversations, messages, turns, logs, usage, embedding, imports, memories, recall, search, members):
         private.include_router(part.router)
     private.include_router(_unknown)
     api.include_router(private)

@@ -16,6 +16,8 @@ from db import accounts, conversations, outbox, owed
 from db.models import Conversation, ConversationId, JsonObject, TurnId
 from db.pool import Database, DatabaseUnavailable
 from db.spool import Spool
+from llm.memory.search import MessageSearch
+from llm.memory.service import MemoryService
 from llm.service import Models
 from llm.usage import UsageBook
 from persona.loader import Personas
@@ -57,6 +59,8 @@ class Ground:
     spool: Spool
     personas: Personas
     onebot: OneBot
+    memory: MemoryService
+    search: MessageSearch
     clock: Callable[[], datetime] = utc_now
 
 
@@ -70,7 +74,9 @@ class Chat:
         self._jobs = Jobs()
         self._refresh = Refresh(ground.onebot, database, clock)
         self.outbox = Outbox(database, ground.onebot, self.own, clock, settings.typing_chars_per_second)
-        agent = Agent(database, ground.models, settings, ground.personas, clock=clock)
+        agent = Agent(
+            database, ground.models, settings, ground.personas, memory=ground.memory, search=ground.search, clock=clock
+        )
         self.runner = Runner(database, settings, agent, Doors(self._platform, self._persona, clock), self.own.worker)
         planner = Planner(database, settings, self.own, ground.usage.spent_today, clock)
         self.lanes = Lanes(

@@ -9,7 +9,6 @@ import nonebot
 from nonebot.log import logger
 from nonebot.plugin import PluginMetadata
 
-from db.embedding_indexes import tend_indexes
 from db.pool import DatabaseUnavailable
 from plugins.runtime import Runtime, get_runtime
 from plugins.schedule.chores import clean, make_searchable
@@ -35,8 +34,12 @@ async def run_members(runtime: Runtime) -> None:
 
 async def run_indexes(runtime: Runtime) -> None:
     """Give big groups the index over their vectors, and take away what nobody needs."""
-    space = runtime.embeddings.space
-    await tend_indexes(runtime.database, space.id if space else None)
+    await runtime.tend_indexes()
+
+
+async def run_terms(runtime: Runtime) -> None:
+    """Count how common words are: rare ones tell more."""
+    await runtime.count_terms()
 
 
 async def run_search(runtime: Runtime) -> None:
@@ -80,4 +83,5 @@ def _every(
 _every("upkeep", "清理过期数据", run_upkeep, minutes=6 * 60, first=timedelta(minutes=5))
 _every("members", "刷新成员列表", run_members, minutes=60)
 _every("indexes", "照看向量索引", run_indexes, minutes=60, first=timedelta(minutes=10))
+_every("terms", "数词频", run_terms, minutes=4 * 60, first=timedelta(minutes=15))
 _every("search", "补旧消息的可查找文字", run_search, minutes=30, first=timedelta(minutes=1))

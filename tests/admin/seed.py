@@ -11,6 +11,10 @@ from db.models import Conversation, ConversationId, TurnId
 from db.pool import Database
 from llm.embedding.keeper import EmbeddingKeeper
 from llm.embedding.service import Embeddings
+from llm.memory.search import MessageSearch
+from llm.memory.service import MemoryService
+from llm.service import Models
+from llm.usage import UsageBook
 from plugins.admin.ports import LanesStatus, SpoolStatus
 from settings import Settings
 from tests.llm.embedding_world import ToyBackend
@@ -55,6 +59,9 @@ class View:
     backend: ToyBackend = field(default_factory=ToyBackend)
     embeddings: Embeddings = field(init=False)
     keeper: EmbeddingKeeper = field(init=False)
+    memory: MemoryService = field(init=False)
+    search: MessageSearch = field(init=False)
+    grew: int = 0
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC) - timedelta(seconds=90))
     spool: SpoolStatus = field(default_factory=lambda: SpoolStatus(pending=0, bytes=0, full=False))
     alive: set[int] = field(default_factory=set[int])
@@ -64,6 +71,14 @@ class View:
     def __post_init__(self) -> None:
         self.embeddings = Embeddings(self.database, self.backend)
         self.keeper = EmbeddingKeeper(self.database, self.embeddings, first_after=0)
+        # Nothing here asks it: what a person writes is not judged.
+        models = Models.from_settings(Settings(), UsageBook(self.database, self.settings.zone))
+        self.memory = MemoryService(self.database, models, self.embeddings, written=self.keeper.poke)
+        self.search = MessageSearch(self.database, self.embeddings, zone=self.settings.zone)
+
+    async def grown(self) -> None:
+        """Remember that much came in."""
+        self.grew += 1
 
     def spool_status(self) -> SpoolStatus:
         """Tell what waits on disk."""

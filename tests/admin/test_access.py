@@ -24,6 +24,18 @@ PATHS = [
     ("GET", "/api/usage"),
     ("GET", "/api/audit"),
     ("GET", "/api/embedding"),
+    ("GET", "/api/memories?group_id=7000000101"),
+    ("POST", "/api/memories"),
+    ("GET", "/api/memories/1"),
+    ("PATCH", "/api/memories/1"),
+    ("DELETE", "/api/memories/1"),
+    ("POST", "/api/memories/import"),
+    ("GET", "/api/memories/export"),
+    ("GET", "/api/recall?group_id=7000000101&q=a"),
+    ("GET", "/api/search?group_id=7000000101&q=a"),
+    ("DELETE", "/api/members/7000000101/1"),
+    ("POST", "/api/members/7000000101/1/unlearned"),
+    ("DELETE", "/api/members/7000000101/1/unlearned"),
     ("GET", "/api/nothing-here"),
 ]
 
@@ -57,8 +69,8 @@ async def test_an_empty_token_lets_nobody_in(view: View) -> None:
 async def test_every_documented_route_but_health_is_among_those_checked(api: AsyncClient) -> None:
     paths = (await api.get("/openapi.json")).json()["paths"]
     documented = {(method.upper(), path) for path, methods in paths.items() for method in methods}
-    tried = {(method, path.split("?")[0].replace("/1", "/{id}")) for method, path in PATHS}
-    plain = {(method, path.replace("{turn_id}", "{id}").replace("{conversation_id}", "{id}")) for method, path in documented}
+    tried = {(method, re.sub(r"/\d+", "/{id}", path.split("?")[0])) for method, path in PATHS}
+    plain = {(method, re.sub(r"\{\w+\}", "{id}", path)) for method, path in documented}
     assert plain - tried == {("GET", "/api/health")}
 
 

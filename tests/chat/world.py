@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,6 +16,9 @@ from db.models import Json, JsonObject
 from db.pool import Database
 from db.spool import Spool
 from llm.client import RetryPolicy
+from llm.embedding.service import Embeddings
+from llm.memory.search import MessageSearch
+from llm.memory.service import MemoryService
 from llm.service import Models
 from llm.usage import UsageBook
 from persona.loader import Personas
@@ -24,6 +26,7 @@ from plugins.chat.failures import read_failure, unconfirmed
 from plugins.chat.onebot import CALL_SECONDS, CallFailed
 from plugins.chat.service import Chat, Ground
 from settings import Settings, load_settings
+from tests.llm.embedding_world import ToyBackend
 from tests.llm.fake_service import FakeService
 
 BOT, BOT2 = 5000000001, 5000000002
@@ -211,13 +214,26 @@ async def open_world(
     models = Models.from_settings(settings, usage, policy=RetryPolicy(first_wait=0.001, max_wait=0.002))
     spool = Spool(folder / "spool")
     onebot = napcat or FakeNapCat()
-    ground = Ground(settings, database, models, usage, spool, Personas(settings.data_dir), onebot, lambda: datetime.now(UTC))
+    embeddings = Embeddings(database, ToyBackend())
+    ground = Ground(
+        settings=settings,
+        database=database,
+        models=models,
+        usage=usage,
+        spool=spool,
+        personas=Personas(settings.data_dir),
+        onebot=onebot,
+        memory=MemoryService(database, models, embeddings),
+        search=MessageSearch(database, embeddings, zone=settings.zone),
+    )
     chat = Chat(ground)
+    await embeddings.open()
     await chat.start()
     try:
         yield World(chat, onebot, service, database, settings)
     finally:
         await chat.close()
+        await embeddings.aclose()
         spool.close()
         await models.aclose()
         await usage.aclose()
