@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from agent.prompt.feelings import mood_words
 from agent.tools.declaration import Refused, Tool, ToolArgs, ToolContext, ToolResult
 from agent.tools.subjects import one_member
-from db import intimacy, moods
+from db import intimacy, moods, unlearned
 from db.history import spoke_among
 from db.intimacy import Change, level
 from db.moods import Mood
@@ -80,6 +80,8 @@ async def _update_intimacy(ctx: ToolContext, args: IntimacyArgs) -> ToolResult:
     async with ctx.database.connection() as conn:
         if not await spoke_among(conn, request.conversation.id, user_id, sorted(ctx.ledger.shown)):
             raise Refused("只能调整在眼前说过话的人。")
+        if await unlearned.among(conn, request.conversation.id, [user_id]):
+            raise Refused("这个人说过别记，好感也不动。")
         score = await intimacy.move(conn, change, ctx.clock())
     if score is None:
         raise Refused("这一轮已经调整过对这个人的好感。")

@@ -73,7 +73,7 @@ Page = Annotated[int, AfterValidator(_page)]
 class SaveArgs(ToolArgs):
     """One claim, and the messages that support it."""
 
-    subject: str = Field(description="成员号/群/自己", min_length=1)
+    subject: str = Field(description="成员号/群/自己/对方", min_length=1)
     kind: KindWord
     content: str = Field(description="一句单独看得懂的话", min_length=1)
     evidence: list[Label] = Field(description="作依据的消息编号")

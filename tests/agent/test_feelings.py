@@ -159,6 +159,15 @@ async def test_only_those_who_spoke_before_the_models_eyes_are_liked_more_or_les
     assert await world.rows("SELECT user_id FROM intimacy") == []
 
 
+async def test_who_is_not_to_be_learned_is_not_judged_either(world: World) -> None:
+    await world.say("我帮你查了", owed=True)
+    await world.rows("INSERT INTO unlearned (conversation_id, user_id) VALUES (%(c)s, %(user)s) RETURNING user_id", user=MING)
+    models = ScriptedModels(calls(call("updateIntimacy", member=1, step="升", reason="帮忙")), quiet())
+    await world.agent(models).run(await world.request())
+    assert answers(models) == ["这个人说过别记，好感也不动。"]
+    assert await world.rows("SELECT user_id FROM intimacy") == []
+
+
 async def test_whoever_was_read_up_by_a_tool_has_spoken(world: World) -> None:
     await world.say("很久以前我帮过你", WANG)
     for number in range(25):

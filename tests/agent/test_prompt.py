@@ -16,10 +16,16 @@ from langchain_core.messages import BaseMessage
 from agent.prompt.assemble import BLOCKS, assemble
 from agent.prompt.block import Block, Trim, View
 from agent.prompt.texts import table
+from agent.remembering import remember
 from agent.snapshot import Snapshot, take_snapshot
 from agent.tools.registry import Toolbox
 from agent.turn import nothing_to_do
+from db import intimacy, memory_models, moods, notes
+from db.intimacy import Change
 from db.models import Trigger
+from db.moods import Mood
+from llm.embedding import Embeddings
+from llm.memory.service import MemoryService
 from tests.agent.world import BOT, START, WANG, WEI, ScriptedModels, World, call, calls, quiet, request_chars, says, texts
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -68,6 +74,28 @@ async def test_the_golden_request(world: World) -> None:
     check("request.txt", "\n----\n".join(texts(prompt.messages)))
     check("tools.json", json.dumps(Toolbox("group").declarations, ensure_ascii=False, indent=1))
     check("tools_private.json", json.dumps(Toolbox("private").declarations, ensure_ascii=False, indent=1))
+
+
+async def feel(world: World) -> None:
+    """Everything that a turn may bring along beside the messages."""
+    turn = (await world.request()).turn_id
+    now = world.clock()
+    async with world.database.connection() as conn:
+        await notes.write(conn, world.conversation, "周六桌游，老王订位，七点", now)
+        await moods.move(conn, world.conversation, Mood(0.5, -0.3, 0.7), now)
+        for user, step in ((WEI, 2), (WANG, -2)):
+            await intimacy.move(conn, Change(world.conversation, user, turn, step, "测试"), now)
+    await world.remember("阿伟常常记不住几点集合", WEI)
+    await world.remember("老王说的老地方是东门的桌游店", WANG)
+    await world.remember("每周六在老地方桌游", memory_models.GROUP, kind="event")
+
+
+async def test_the_golden_message_of_a_turn_that_remembers_and_feels(world: World) -> None:
+    await a_day(world)
+    await feel(world)
+    memory = MemoryService(world.database, ScriptedModels(quiet()), Embeddings.from_settings(world.settings, world.database))
+    seen = await remember(memory, world.database, await snapshot(world))
+    check("remembering.txt", assemble(seen, PLENTY).messages[-1].text)
 
 
 async def test_the_sizes_hold(world: World) -> None:
