@@ -8,6 +8,7 @@ import logging
 import pytest
 
 from db.pool import Database
+from llm.embedding import Embeddings
 from llm.embedding.service import PASSAGE_CHARS, QUERY_BACKLOG, QUERY_CHARS
 from llm.embedding.types import CANARY, EmbeddingRefused
 from llm.errors import EmbeddingUnavailable
@@ -40,6 +41,14 @@ async def test_nothing_is_loaded_by_opening(database: Database):
     async with opened(database, backend) as embeddings:
         assert embeddings.status().state == "starting"
     assert backend.runs == []
+
+
+async def test_before_it_is_opened_nobody_waits_for_it(database: Database):
+    embeddings = Embeddings(database, ToyBackend())
+    assert await embeddings.queries(["火锅"], within=30) == [None]
+    with pytest.raises(EmbeddingUnavailable, match="还没有打开"):
+        await embeddings.passages(["火锅"])
+    await embeddings.aclose()
 
 
 async def test_questions_go_before_passages_that_came_first(database: Database):
