@@ -31,9 +31,10 @@ async def insert(conn: Connection, batch: Sequence[NewMessage], positions: Seque
                 %(quote_texts)s::text[], %(segments)s::jsonb[], %(times)s::timestamptz[], %(turns)s::bigint[],
                 %(backfilled)s::boolean[], %(accounts)s::bigint[], %(keys)s::bigint[], %(withdrawn)s::timestamptz[],
                 %(withdrawers)s::bigint[], %(searches)s::text[], %(worth)s::boolean[]
-            ) AS n(conversation_id, pos, real_seq, kind, sender_id, sender_name, is_self, is_robot, is_command, text, body,
-                   quoted_id, quoted_key, quote_name, quote_text, segments, sent_at, turn_id, backfilled, account_id, message_id,
-                   withdrawn_at, withdrawn_by, search, worth)
+            ) WITH ORDINALITY
+              AS n(conversation_id, pos, real_seq, kind, sender_id, sender_name, is_self, is_robot, is_command, text, body,
+                   quoted_id, quoted_key, quote_name, quote_text, segments, sent_at, turn_id, backfilled, account_id,
+                   message_id, withdrawn_at, withdrawn_by, search, worth, place)
         ), stored AS (
             INSERT INTO messages (conversation_id, pos, real_seq, kind, sender_id, sender_name, is_self, is_robot, is_command,
                                   text, body, quoted_id, quoted_key, quote_name, quote_text, segments, sent_at, turn_id,
@@ -44,6 +45,7 @@ async def insert(conn: Connection, batch: Sequence[NewMessage], positions: Seque
                    CASE WHEN coalesce(n.withdrawn_at, w.withdrawn_at) IS NULL THEN n.search ELSE '' END
             FROM new n
             LEFT JOIN early_withdrawals w ON w.account_id = n.account_id AND w.message_id = n.message_id
+            ORDER BY n.place
             RETURNING id, conversation_id, pos, sender_id, withdrawn_at
         ), waiting AS (
             INSERT INTO message_vectors (message, conversation_id)

@@ -19,8 +19,8 @@ from db.memory_models import Vector
 from db.models import ConversationId, MessageRow
 from db.pool import Connection, Database
 from db.recall_scope import set_leg
-from db.recall_text import ENOUGH, RAREST, SCORED, SIMILAR_WEIGHT, WEIGHED
-from db.text_query import FUZZY_THRESHOLD, TextQuery, read_query
+from db.recall_text import ALIKE, ENOUGH, FETCHED, LENGTH_CHARS, LENGTH_WEIGHT, RAREST, SCORED, SIMILAR_WEIGHT, TERMS
+from db.text_query import FUZZY_THRESHOLD, TextQuery, arrays, read_query
 from db.timewords import TimeRange
 from db.vectors import vector_literal
 
@@ -30,8 +30,6 @@ AROUND = 2
 """Visible lines before and after a hit."""
 NEWEST = 20_000
 """Vectors that are compared, and rows that are read for a query of one letter."""
-FETCHED = 4_000
-"""The newest rows that the words of a query fetch together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ _IN_SCOPE = """
     AND (%(before)s::bigint IS NULL OR m.pos < %(before)s::bigint)
 """
 
-_Value = bool | int | float | str | datetime | list[int] | list[str] | None
+_Value = bool | int | float | str | datetime | list[int] | list[str] | list[float] | list[bool] | None
 
 
 def _scope_values(query: MessageQuery) -> dict[str, _Value]:
@@ -126,65 +124,72 @@ def _scope_values(query: MessageQuery) -> dict[str, _Value]:
     }
 
 
-# OFFSET 0: the rows come from the index over words, whatever the planner thinks of reading the newest first until enough fit.
-_WITH_WORDS = f"""
-    SELECT m.id
-    FROM messages m
-    WHERE ARRAY[m.conversation_id] && %(conversations)s::bigint[] AND {_IN_SCOPE}
-"""
+_HERE = f"ARRAY[m.conversation_id] && %(conversations)s::bigint[] AND {_IN_SCOPE}"
 
+# OFFSET 0: rows come from the index over words, whatever the planner thinks of reading the newest until enough of them fit.
 _TEXT_LEG = f"""
-    WITH words AS MATERIALIZED (
-        SELECT u.word, ln(1 + s.documents / (1.0 + coalesce(t.df, 0)))::float8 AS weight,
-               row_number() OVER (ORDER BY coalesce(t.df, 0), u.place) AS rarity,
-               least(count(*) OVER (), %(rarest)s) AS fetching
-        FROM unnest(%(words)s::text[]) WITH ORDINALITY AS u (word, place)
+    WITH terms AS MATERIALIZED (
+        SELECT u.term, u.needle, u.is_word, u.weight * ln(1 + s.documents / (1 + coalesce(t.df, 0))) AS weight,
+               row_number() OVER (PARTITION BY u.is_word ORDER BY coalesce(t.df, 0), u.place) AS rarity,
+               least(count(*) FILTER (WHERE u.is_word) OVER (), %(rarest)s) AS fetching
+        FROM unnest(%(terms)s::text[], %(needles)s::text[], %(weights)s::float8[], %(are_words)s::boolean[])
+             WITH ORDINALITY AS u (term, needle, weight, is_word, place)
         CROSS JOIN (SELECT coalesce(max(documents), 1)::float8 AS documents FROM search_stats) AS s
-        LEFT JOIN search_terms t ON t.term = u.word
+        LEFT JOIN search_terms t ON t.term = u.term
     ), exact AS MATERIALIZED (
-        SELECT w.weight, r.id
-        FROM words w
+        SELECT t.weight, r.id
+        FROM terms t
         CROSS JOIN LATERAL (
             SELECT f.id
-            FROM ({_WITH_WORDS} AND m.search LIKE '%% ' || w.word || ' %%' OFFSET 0) AS f
-            ORDER BY f.id DESC LIMIT %(fetched)s / w.fetching
+            FROM (SELECT m.id FROM messages m WHERE {_HERE} AND m.search LIKE '%%' || t.needle || '%%' OFFSET 0) AS f
+            ORDER BY f.id DESC LIMIT %(fetched)s / t.fetching
         ) AS r
-        WHERE w.rarity <= %(rarest)s
+        WHERE t.is_word AND t.rarity <= %(rarest)s
     ), alike AS MATERIALIZED (
-        SELECT r.id
+        SELECT r.id, max(word_similarity(f.text, r.search)) AS similarity
         FROM unnest(%(fuzzy)s::text[]) AS f (text)
-        CROSS JOIN LATERAL ({_WITH_WORDS} AND f.text <%% m.search LIMIT %(fetched)s / 10) AS r
+        CROSS JOIN LATERAL (
+            SELECT l.id, l.search
+            FROM (SELECT m.id, m.search FROM messages m WHERE {_HERE} AND f.text <%% m.search OFFSET 0) AS l
+            ORDER BY l.id DESC LIMIT %(alike)s
+        ) AS r
         WHERE (SELECT count(*) FROM exact) < %(enough)s
+        GROUP BY r.id
     ), inside AS (
         SELECT r.id
         FROM unnest(%(letters)s::text[]) AS l (letter)
         CROSS JOIN LATERAL (
-            (SELECT f.id FROM ({_WITH_WORDS} AND m.search LIKE '%% ' || l.letter || '%%' OFFSET 0) AS f
+            (SELECT f.id
+             FROM (SELECT m.id FROM messages m WHERE {_HERE} AND m.search LIKE '%% ' || l.letter || '%%' OFFSET 0) AS f
              ORDER BY f.id DESC LIMIT %(fetched)s)
             UNION
             SELECT n.id
-            FROM (SELECT m.id, m.search FROM messages m
-                  WHERE m.conversation_id = ANY(%(conversations)s::bigint[]) AND {_IN_SCOPE}
-                  ORDER BY m.id DESC LIMIT %(newest)s) AS n
+            FROM unnest(%(conversations)s::bigint[]) AS c (id)
+            CROSS JOIN LATERAL (
+                SELECT m.id, m.search FROM messages m
+                WHERE m.conversation_id = c.id AND {_IN_SCOPE}
+                ORDER BY m.pos DESC LIMIT %(newest)s
+            ) AS n
             WHERE n.search LIKE '%%' || l.letter || ' %%'
         ) AS r
     ), candidates AS (
-        SELECT c.id
-        FROM (SELECT id, weight FROM exact
-              UNION ALL SELECT id, 1.0 FROM alike
-              UNION ALL SELECT id, 1.0 FROM inside) AS c
+        SELECT c.id, max(c.similarity) AS similarity
+        FROM (SELECT id, weight, 0 AS similarity FROM exact
+              UNION ALL SELECT id, 1, similarity FROM alike
+              UNION ALL SELECT id, 1, 0 FROM inside) AS c
         GROUP BY c.id
         ORDER BY sum(c.weight) DESC, c.id DESC
         LIMIT %(scored)s
     ), scored AS (
         SELECT c.id,
-               coalesce(h.weight, 0) / nullif((SELECT sum(w.weight) FROM words w WHERE w.rarity <= %(weighed)s), 0)
-               + %(similar_weight)s * word_similarity(%(text)s, m.search) AS score
+               coalesce(h.held, 0) / (1 + %(length_weight)s * (char_length(m.search) / %(length_chars)s))
+               + %(similar_weight)s * c.similarity AS score
         FROM candidates c
         JOIN messages m ON m.id = c.id
         CROSS JOIN LATERAL (
-            SELECT sum(w.weight) AS weight FROM words w
-            WHERE w.rarity <= %(weighed)s AND m.search LIKE '%% ' || w.word || ' %%'
+            SELECT sum(t.weight) FILTER (WHERE strpos(m.search, t.needle) > 0) / sum(t.weight) AS held
+            FROM terms t
+            WHERE t.rarity <= %(counted)s
         ) AS h
     )
     SELECT s.id AS row, (row_number() OVER (ORDER BY s.score DESC, s.id DESC))::integer AS rank
@@ -194,32 +199,30 @@ _TEXT_LEG = f"""
 """
 
 
-async def _text_places(conn: Connection, words: TextQuery, query: MessageQuery, limit: int) -> list[Place]:
-    """Rank messages by their words. One round trip, in a transaction of its own."""
-    values: dict[str, _Value] = {
+def _text_values(words: TextQuery, query: MessageQuery, limit: int) -> dict[str, _Value]:
+    return {
         **_scope_values(query),
-        "text": words.text,
-        "words": list(words.words),
-        "fuzzy": list(words.fuzzy),
-        "letters": [words.letter] if words.letter is not None else [],
+        **arrays([words]),
         "rarest": RAREST,
-        "weighed": WEIGHED,
+        "counted": TERMS,
         "fetched": FETCHED,
+        "alike": ALIKE,
         "enough": ENOUGH,
         "scored": max(SCORED, 2 * limit),
         "newest": NEWEST,
         "similar_weight": SIMILAR_WEIGHT,
+        "length_weight": LENGTH_WEIGHT,
+        "length_chars": LENGTH_CHARS,
         "limit": limit,
     }
+
+
+async def _text_places(conn: Connection, words: TextQuery, query: MessageQuery, limit: int) -> list[Place]:
+    """Rank messages by their words. One round trip, in a transaction of its own."""
     async with conn.cursor(row_factory=class_row(Place)) as cur:
         async with conn.pipeline(), conn.transaction():
-            await set_leg(conn)
-            await conn.execute(
-                "SELECT set_config('pg_trgm.word_similarity_threshold', %(threshold)s, true)",
-                {"threshold": str(FUZZY_THRESHOLD)},
-                prepare=False,
-            )
-            await cur.execute(_TEXT_LEG, values, prepare=False)
+            await set_leg(conn, {"pg_trgm.word_similarity_threshold": str(FUZZY_THRESHOLD)})
+            await cur.execute(_TEXT_LEG, _text_values(words, query, limit), prepare=False)
         return await cur.fetchall()
 
 
@@ -265,7 +268,7 @@ async def _vector_places(conn: Connection, vector: Vector, query: MessageQuery, 
     }
     async with conn.cursor(row_factory=class_row(Place)) as cur:
         async with conn.pipeline(), conn.transaction():
-            await set_leg(conn)
+            await set_leg(conn, {})
             narrow = bool(query.sender_ids) or query.when is not None
             await cur.execute(_NEAREST_OF_FEW if narrow else _NEAREST, values, prepare=False)
         return await cur.fetchall()
