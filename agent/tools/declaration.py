@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Generic, Literal, Protocol, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from agent.snapshot import Snapshot
 from agent.tools.coerce import ArgumentsBroken, coerce_arguments, explain
@@ -24,6 +24,8 @@ Outcome = Literal["spoke", "quiet", "no_tool_call", "step_limit", "time_limit", 
 MAX_SPOKEN = 3
 MAX_ACTS = 3
 """Nudges, reactions and withdrawals in one turn."""
+LARGEST = 10**18 - 1
+"""Of labels and other numbers that models name."""
 _LABEL = re.compile(r"\s*#?\s*(\d{1,18})(?!\d)")
 
 
@@ -66,8 +68,14 @@ def _read_label(given: object) -> object:
     return None if value == 0 or isinstance(value, bool) else value
 
 
-Label = Annotated[int, BeforeValidator(_read_label)]
-OptionalLabel = Annotated[int | None, BeforeValidator(_read_label)]
+def _storable(number: int | None) -> int | None:
+    if number is not None and not 0 < number <= LARGEST:
+        raise ValueError("no such number")
+    return number
+
+
+Label = Annotated[int, BeforeValidator(_read_label), AfterValidator(_storable)]
+OptionalLabel = Annotated[int | None, BeforeValidator(_read_label), AfterValidator(_storable)]
 
 
 @dataclass(slots=True)

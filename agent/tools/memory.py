@@ -15,7 +15,7 @@ from agent.prompt.hygiene import cut, one_line
 from agent.prompt.lines import label
 from agent.prompt.memories import day, memory_label
 from agent.tools.asked import asker
-from agent.tools.declaration import Label, OptionalLabel, Refused, Tool, ToolArgs, ToolContext, ToolResult
+from agent.tools.declaration import LARGEST, Label, OptionalLabel, Refused, Tool, ToolArgs, ToolContext, ToolResult
 from agent.tools.subjects import read_subject
 from db import memories
 from db.memory_lists import evidence_labels, newest
@@ -61,12 +61,18 @@ def _read_number(value: object) -> object:
     return int(match.group(1)) if match else value
 
 
+def _possible(number: int) -> int:
+    if not 0 < number <= LARGEST:
+        raise ValueError("no such memory")
+    return number
+
+
 def _page(page: int) -> int:
     return min(max(page, 1), 50)
 
 
 KindWord = Annotated[MemoryKind, BeforeValidator(_read_kind)]
-MemoryNumber = Annotated[int, BeforeValidator(_read_number)]
+MemoryNumber = Annotated[int, BeforeValidator(_read_number), AfterValidator(_possible)]
 Page = Annotated[int, AfterValidator(_page)]
 
 

@@ -274,6 +274,26 @@ async def test_a_superusers_withdrawn_message_gives_no_right(world: World) -> No
     assert "已经撤回" in answers(models)[0]
 
 
+async def test_numbers_beyond_all_rows_are_wrong_arguments(world: World) -> None:
+    await world.say("在吗", WANG, owed=True)
+    huge = 10**30
+    models = ScriptedModels(
+        calls(
+            call("archiveMemory", id=huge, reason="要求"),
+            call("archiveMemory", id=f"m{huge}", reason="要求"),
+            save("小明", "小明最爱吃番茄火锅", huge),
+            call("forgetMember", label=-huge, mode="忘记"),
+            call("searchMemory", page=huge),
+            call("searchMessages", query="火锅", page=-huge),
+        ),
+        quiet(),
+    )
+    await world.agent(models).run(await world.request())
+    told = answers(models)
+    assert all("参数有误" in text for text in told[:4])
+    assert told[4:] == ["没有更多了。", "没有找到。"]
+
+
 async def test_what_a_person_locked_stays_whoever_asks(world: World) -> None:
     memory = await world.remember("群规：不发广告", memory_models.GROUP, locked=True)
     pos = await world.say("群规那条归档吧", WANG, owed=True)

@@ -19,6 +19,7 @@ from llm.embedding import Embeddings
 from llm.memory.service import MemoryService
 from llm.tokens import estimate
 from tests.agent.world import BOT, MING, STRANGER, WANG, WEI, ScriptedModels, World, quiet, says
+from tests.llm.embedding_world import ToyService, remote
 
 PLENTY = 1_000_000
 
@@ -233,6 +234,17 @@ async def test_a_recall_that_hangs_is_left(world: World, caplog: pytest.LogCaptu
         with caplog.at_level(logging.WARNING):
             assert await asyncio.wait_for(remember(service(world), world.database, seen), 30) is seen
     assert "不带记忆" in caplog.text
+
+
+async def test_an_embedding_that_hangs_costs_the_meaning_and_not_the_words(world: World) -> None:
+    await world.say("番茄火锅", owed=True)
+    memory = await world.remember("爱吃番茄火锅", MING)
+    toy = ToyService()
+    async with remote(world.database, toy) as embeddings:
+        toy.gate.clear()
+        slow = MemoryService(world.database, ScriptedModels(quiet()), embeddings)
+        seen = await remember(slow, world.database, await snapshot(world))
+    assert [item.memory.id for item in seen.memories] == [memory]
 
 
 async def test_a_private_talk_remembers_the_friend(database: Database, world: World) -> None:
