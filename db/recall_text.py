@@ -15,8 +15,8 @@ from psycopg.rows import class_row
 from db.fusion import Place
 from db.memory_models import Scope
 from db.pool import Connection
-from db.recall_scope import IN_SCOPE, scope_values, set_leg
-from db.text_query import FUZZY_THRESHOLD, TextQuery, arrays
+from db.recall_scope import IN_SCOPE, ScopeValue, scope_values, set_leg
+from db.text_query import FUZZY_THRESHOLD, ArrayValue, TextQuery, arrays
 
 RAREST = 10
 """Words of a question that fetch candidates."""
@@ -44,7 +44,7 @@ LENGTH_CHARS = 100
 
 _HERE = f"ARRAY[m.conversation_id] && %(conversations)s::bigint[] AND {IN_SCOPE}"
 
-_TEXT_LEG = f"""
+TEXT_LEG = f"""
     WITH asked AS MATERIALIZED (
         SELECT * FROM unnest(%(asks)s::integer[], %(folded)s::text[], %(raw)s::text[]) AS a (ask, folded, raw)
     ), terms AS MATERIALIZED (
@@ -136,7 +136,9 @@ _TEXT_LEG = f"""
     ORDER BY r.ask, r.rank
 """
 
-_SETTINGS = {
+TextValue = ArrayValue | ScopeValue | int | float
+
+TEXT_SETTINGS = {
     "pg_trgm.word_similarity_threshold": str(FUZZY_THRESHOLD),
     # Planning takes longer than most of these searches, and the plan does not depend on what is asked.
     "plan_cache_mode": "force_generic_plan",
@@ -145,7 +147,16 @@ _SETTINGS = {
 
 async def text_places(conn: Connection, queries: Sequence[TextQuery], scope: Scope, limit: int) -> list[Place]:
     """Rank memories by their words, ``limit`` for each question. One round trip, in a transaction of its own."""
-    values = {
+    async with conn.cursor(row_factory=class_row(Place)) as cur:
+        async with conn.pipeline(), conn.transaction():
+            await set_leg(conn, TEXT_SETTINGS)
+            await cur.execute(TEXT_LEG, text_values(queries, scope, limit), prepare=True)
+        return await cur.fetchall()
+
+
+def text_values(queries: Sequence[TextQuery], scope: Scope, limit: int) -> dict[str, TextValue]:
+    """Give the parameters of TEXT_LEG."""
+    return {
         **arrays(queries),
         **scope_values(scope),
         "rarest": RAREST,
@@ -162,8 +173,3 @@ async def text_places(conn: Connection, queries: Sequence[TextQuery], scope: Sco
         "length_chars": LENGTH_CHARS,
         "limit": limit,
     }
-    async with conn.cursor(row_factory=class_row(Place)) as cur:
-        async with conn.pipeline(), conn.transaction():
-            await set_leg(conn, _SETTINGS)
-            await cur.execute(_TEXT_LEG, values, prepare=True)
-        return await cur.fetchall()

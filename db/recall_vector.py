@@ -57,7 +57,7 @@ _NEAREST_OF_EACH: LiteralString = f"""
     ) AS r
 """
 
-_INDEX = {
+INDEX_SETTINGS = {
     "hnsw.iterative_scan": "relaxed_order",
     "hnsw.ef_search": str(HNSW_EF_SEARCH),
     "hnsw.max_scan_tuples": str(HNSW_SCAN_TUPLES),
@@ -127,17 +127,17 @@ async def _look(
     known = conn.cursor(row_factory=scalar_row)
     async with rows, each, known:
         async with conn.pipeline(), conn.transaction():
-            await set_leg(conn, _INDEX if indexed else {})
+            await set_leg(conn, INDEX_SETTINGS if indexed else {})
             if indexed:
                 await known.execute("SELECT to_regclass(%(index)s) IS NOT NULL", values, prepare=False)
-            await rows.execute(_statement(len(first.values) if indexed else None), values, prepare=False)
+            await rows.execute(vector_leg(len(first.values) if indexed else None), values, prepare=False)
             if ask.each:
                 await each.execute(_NEAREST_OF_EACH, values, prepare=False)
         by_index = indexed and bool(await known.fetchone())
         return await rows.fetchall(), await each.fetchall() if ask.each else [], by_index
 
 
-def _statement(dim: int | None) -> sql.Composed:
+def vector_leg(dim: int | None) -> sql.Composed:
     """Write the search so that an index over one conversation with this dimension fits it; None: no index fits."""
     if dim is None:
         return sql.SQL(_NEAREST).format(

@@ -84,10 +84,10 @@ def _word(word: str) -> Term:
     return Term(word, f"{word} " if len(word) == 2 else f" {word} ", WORD_WEIGHT, word=True)
 
 
-TextArrays = dict[str, list[int] | list[str] | list[float] | list[bool]]
+ArrayValue = list[int] | list[str] | list[float] | list[bool]
 
 
-def arrays(queries: Sequence[TextQuery]) -> TextArrays:
+def arrays(queries: Sequence[TextQuery]) -> dict[str, ArrayValue]:
     """Lay questions out as parallel arrays for ``unnest``."""
     terms = [(query.no, term) for query in queries for term in query.terms]
     fuzzy = [(query.no, text) for query in queries for text in query.fuzzy]
