@@ -25,6 +25,7 @@ async def member(conn: Connection, conversation_id: ConversationId, user_id: int
 
     The messages' rows stay as withdrawn ones, so that order and labels do not move. Must run inside a transaction.
     """
+    await _hold_messages(conn, conversation_id, user_id)
     await _empty_quotes(conn, conversation_id, user_id)
     memories = await memory_end.forgotten(conn, conversation_id, user_id)
     cur = await conn.execute(
@@ -51,6 +52,21 @@ async def member(conn: Connection, conversation_id: ConversationId, user_id: int
     await _forget_derived(conn, conversation_id, user_id)
     await _forget_steps(conn, conversation_id)
     return Forgotten(cur.rowcount, memories)
+
+
+async def _hold_messages(conn: Connection, conversation_id: ConversationId, user_id: int) -> None:
+    """Lock in one order all messages that will change, so that no claim is being saved on them meanwhile."""
+    await conn.execute(
+        """
+        SELECT FROM messages m
+        WHERE m.conversation_id = %(conversation)s
+          AND ((m.sender_id = %(user)s AND NOT m.is_self) OR m.quote_sender = %(user)s
+               OR EXISTS (SELECT FROM messages q WHERE q.id = m.quoted_id AND q.sender_id = %(user)s))
+        ORDER BY m.id
+        FOR NO KEY UPDATE OF m
+        """,
+        {"conversation": conversation_id, "user": user_id},
+    )
 
 
 async def _empty_quotes(conn: Connection, conversation_id: ConversationId, user_id: int) -> None:
