@@ -103,6 +103,19 @@ async def add_evidence(conn: Connection, memory_id: MemoryId, messages: Sequence
     return True
 
 
+async def hold(conn: Connection, memory: Memory) -> bool:
+    """Keep an active memory from changing until the commit; False: it changed since it was read."""
+    cur = await conn.execute(
+        """
+        SELECT FROM memories
+        WHERE id = %(id)s AND status = 'active' AND version = %(version)s AND locked = %(locked)s
+        FOR NO KEY UPDATE
+        """,
+        {"id": memory.id, "version": memory.version, "locked": memory.locked},
+    )
+    return cur.rowcount > 0
+
+
 async def archive(conn: Connection, memory_id: MemoryId, why: ArchivedWhy) -> bool:
     """Archive an active memory that no person locked; False: it is neither."""
     cur = await conn.execute(
@@ -133,9 +146,11 @@ async def used(conn: Connection, turn_id: TurnId, ids: Sequence[MemoryId]) -> No
     """Count that a turn's prompt held these memories: once a turn, active ones only."""
     await conn.execute(
         """
-        WITH fresh AS (
+        WITH held AS (
+            SELECT id FROM memories WHERE id = ANY(%(ids)s) AND status = 'active' ORDER BY id FOR NO KEY UPDATE
+        ), fresh AS (
             INSERT INTO memory_uses (turn_id, memory_id)
-            SELECT %(turn)s, m.id FROM memories m WHERE m.id = ANY(%(ids)s) AND m.status = 'active'
+            SELECT %(turn)s, id FROM held
             ON CONFLICT DO NOTHING
             RETURNING memory_id
         )

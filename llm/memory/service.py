@@ -12,6 +12,7 @@ from db.memory_models import Ask, Claim, Memory, MemoryId, Recalled, Scope, Vect
 from db.models import MessageRow
 from db.pool import Connection, Database
 from db.recall import nearest, recall
+from db.searchtext import content_key
 from llm.embedding.service import Embeddings
 from llm.errors import EmbeddingUnavailable, ModelError
 from llm.memory.claims import ClaimUnfit, read_claim
@@ -64,21 +65,30 @@ class MemoryService:
         """
         try:
             content = read_claim(request.content, about_bot=request.subject.kind == "bot")
+            return await self._save(request, content, context)
+        except (ClaimUnfit, Refused) as refusal:
+            return Saved(None, "refused", str(refusal))
+
+    async def _save(self, request: SaveRequest, content: str, context: CallContext) -> Saved:
+        """Save a claim that is well formed. Raises Refused."""
+        vector: Vector | None = None
+        for attempt in range(1, ATTEMPTS + 1):
             known = await self._known(request, content)
             if known is not None:
                 return Saved(known, "same")
-            vector = await self._vector(content)
-            for attempt in range(ATTEMPTS):
+            if attempt == 1:
+                vector = await self._vector(content)
+            decision = Decision("new", content)
+            if attempt < ATTEMPTS:
                 decision = await self._decide(request, content, vector, context)
-                if attempt == ATTEMPTS - 1 and decision.relation in ("refines", "supersedes"):
-                    decision = Decision("new", content)
-                saved = await self._write(request, decision, vector if decision.content == content else None)
-                if saved is not None:
-                    self._written()
-                    return saved
-        except (ClaimUnfit, Refused) as refusal:
-            return Saved(None, "refused", str(refusal))
-        return Saved(None, "refused", "同时有别的改动，这次没有记下，请再试一次")
+            saved = await self._write(request, decision, vector if decision.content == content else None)
+            if saved is not None:
+                self._written()
+                return saved
+        known = await self._known(request, content)
+        if known is None:
+            raise Refused("同时有别的改动，这次没有记下，请再试一次")
+        return Saved(known, "same")
 
     async def _known(self, request: SaveRequest, content: str) -> Memory | None:
         """Add the evidence where the same words are there already. Raises Refused."""
@@ -104,6 +114,10 @@ class MemoryService:
             for near in found
             if near.similarity >= NEAR_WORDS or (limit is not None and near.cosine is not None and near.cosine >= limit)
         ]
+        key = content_key(content)
+        for memory in close:
+            if content_key(memory.content) == key:  # written since it was looked for
+                return Decision("same", content, memory)
         if not close:
             return Decision("new", content)
         try:
@@ -161,20 +175,18 @@ async def _join_equal(conn: Connection, request: SaveRequest, content: str, mess
 
 async def _settle_old(conn: Connection, decision: Decision, messages: Sequence[MessageRow]) -> How:
     """Do to the older claim what was decided; a locked one stays as it is. Raises _Raced."""
-    target = decision.target
+    target, relation = decision.target, decision.relation
     if target is None:
         return "new"
-    relation = decision.relation
+    if not await memories.hold(conn, target):
+        raise _Raced
     if relation == "same" or (relation == "refines" and target.locked):
-        if not await memories.add_evidence(conn, target.id, messages):
-            raise _Raced
+        await memories.add_evidence(conn, target.id, messages)
         return "same"
     if relation == "supersedes" and target.locked:
         return "contradicts"
     if relation in ("refines", "supersedes"):
-        why = "refined" if relation == "refines" else "superseded"
-        if not await memories.archive(conn, target.id, why):
-            raise _Raced
+        await memories.archive(conn, target.id, "refined" if relation == "refines" else "superseded")
     return relation
 
 
