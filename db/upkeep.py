@@ -8,7 +8,10 @@ from db.pool import Connection
 
 
 async def old_messages(conn: Connection, before: datetime, *, limit: int) -> int:
-    """Delete messages older than a moment that nothing is owed for and no active memory stands on. Returns how many."""
+    """Delete messages older than a moment that nothing is owed for and no memory stands on. Returns how many.
+
+    A memory stands on its evidence while it is active, or while another one holds its text.
+    """
     cur = await conn.execute(
         """
         DELETE FROM messages
@@ -17,7 +20,10 @@ async def old_messages(conn: Connection, before: datetime, *, limit: int) -> int
                      WHERE m.sent_at < %(before)s AND m.stored_at < %(before)s
                        AND NOT EXISTS (SELECT FROM owed o WHERE o.message = m.id AND o.settled_at IS NULL)
                        AND NOT EXISTS (SELECT FROM memory_evidence e JOIN memories y ON y.id = e.memory_id
-                                       WHERE e.message = m.id AND y.status = 'active')
+                                       WHERE e.message = m.id
+                                         AND (y.status = 'active'
+                                              OR EXISTS (SELECT FROM memory_links l
+                                                         WHERE l.old_id = y.id AND l.relation = 'refines')))
                      LIMIT %(limit)s)
         """,
         {"before": before, "limit": limit},
@@ -26,12 +32,17 @@ async def old_messages(conn: Connection, before: datetime, *, limit: int) -> int
 
 
 async def old_memories(conn: Connection, before: datetime, *, limit: int) -> int:
-    """Delete memories that were archived before a moment, but none that a person locked. Returns how many."""
+    """Delete memories that were archived before a moment, but none that a person locked or another was built from.
+
+    Returns how many. The other goes first: with its origin deleted, a withdrawal could not find it.
+    """
     cur = await conn.execute(
         """
         DELETE FROM memories
-        WHERE id IN (SELECT id FROM memories
-                     WHERE status = 'archived' AND archived_at < %(before)s AND NOT locked
+        WHERE id IN (SELECT m.id
+                     FROM memories m
+                     WHERE m.status = 'archived' AND m.archived_at < %(before)s AND NOT m.locked
+                       AND NOT EXISTS (SELECT FROM memory_links l WHERE l.old_id = m.id AND l.relation = 'refines')
                      LIMIT %(limit)s)
         """,
         {"before": before, "limit": limit},
