@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from psycopg.errors import UniqueViolation
+
 from db import memories
-from db.memory_models import Claim, Memory, MemoryId, MemoryKind, MemoryStatus
-from db.models import Json
+from db.memory_models import Claim, Memory, MemoryId, MemoryKind, MemoryStatus, Subject
+from db.models import ConversationId, Json
 from db.moderation import record
 from db.pool import Connection
 from db.searchtext import content_key, search_text
+
+_GONE = "相同的记忆刚刚被归档了，请再试一次"
 
 
 class Outdated(Exception):
@@ -52,15 +56,17 @@ def _shown(memory: Memory) -> dict[str, Json]:
 async def create(conn: Connection, claim: Claim, *, actor: str) -> tuple[Memory, bool]:
     """Write a claim on a person's word: locked, without evidence. An equal active one is locked instead; True: it is new.
 
-    Must run inside a transaction.
+    Must run inside a transaction. Raises LookupError when an equal one came and went meanwhile.
     """
     fresh = await memories.insert(conn, claim)
-    existing = await memories.find_exact(conn, claim.conversation_id, claim.subject, claim.content) if fresh is None else None
-    row_id = fresh if existing is None else existing.id
+    existing = await _equal(conn, claim.conversation_id, claim.subject, claim.kind, claim.content) if fresh is None else None
+    row_id = existing.id if existing is not None else fresh
     if row_id is None:
-        raise LookupError("相同的记忆刚刚被归档了，请再试一次")
-    await conn.execute("UPDATE memories SET locked = true WHERE id = %(id)s", {"id": row_id})
+        raise LookupError(_GONE)
+    await conn.execute("UPDATE memories SET locked = true WHERE id = %(id)s AND status = 'active'", {"id": row_id})
     memory = await _read(conn, row_id)
+    if memory.status != "active":
+        raise LookupError(_GONE)
     await record(
         conn,
         actor=actor,
@@ -82,11 +88,12 @@ async def edit(conn: Connection, memory_id: MemoryId, wanted: Edit, *, actor: st
     content = before.content if wanted.content is None else wanted.content
     kind = before.kind if wanted.kind is None else wanted.kind
     status = before.status if wanted.status is None else wanted.status
-    if status == "active":
-        twin = await _equal(conn, before, kind, content)
-        if twin is not None:
-            raise Duplicate(twin)
-    await _write(conn, before, content=content, kind=kind, status=status)
+    try:
+        async with conn.transaction():
+            await _write(conn, before, content=content, kind=kind, status=status)
+    except UniqueViolation as error:
+        twin = await _equal(conn, before.conversation_id, before.subject, kind, content)
+        raise Duplicate(twin or before) from error
     after = await _read(conn, memory_id)
     await record(
         conn,
@@ -129,26 +136,29 @@ async def delete(conn: Connection, memory_id: MemoryId, *, actor: str) -> bool:
     before = await memories.get(conn, memory_id)
     if before is None:
         return False
-    await conn.execute("DELETE FROM memories WHERE id = %(id)s", {"id": memory_id})
+    cur = await conn.execute("DELETE FROM memories WHERE id = %(id)s", {"id": memory_id})
+    if cur.rowcount == 0:
+        return False
     await record(conn, actor=actor, action="memory.delete", conversation_id=before.conversation_id, before=_shown(before))
     return True
 
 
-async def _equal(conn: Connection, memory: Memory, kind: MemoryKind, content: str) -> Memory | None:
-    """Find another active memory of the same subject, kind and words."""
+async def _equal(
+    conn: Connection, conversation_id: ConversationId, subject: Subject, kind: MemoryKind, content: str
+) -> Memory | None:
+    """Find the active memory of a subject, kind and words."""
     cur = await conn.execute(
         """
         SELECT id FROM memories
         WHERE conversation_id = %(conversation)s AND subject_kind = %(subject_kind)s AND subject_id = %(subject_id)s
-          AND kind = %(kind)s AND content_key = %(key)s AND status = 'active' AND id <> %(id)s
+          AND kind = %(kind)s AND content_key = %(key)s AND status = 'active'
         """,
         {
-            "conversation": memory.conversation_id,
-            "subject_kind": memory.subject_kind,
-            "subject_id": memory.subject_id,
+            "conversation": conversation_id,
+            "subject_kind": subject.kind,
+            "subject_id": subject.user_id,
             "kind": kind,
             "key": content_key(content),
-            "id": memory.id,
         },
     )
     row = await cur.fetchone()
