@@ -23,6 +23,8 @@ _PERSONS = frozenset(("我", "你", "您", "我们", "你们", "咱们", "俺"))
 _TWO_WORDS = frozenset(
     {("这个", "人"), ("那个", "人"), ("这", "件事"), ("那", "件事"), ("这", "人"), ("那", "人"), ("该", "用户")}
 )
+# A title or a saying is not what the claim itself says.
+_QUOTED = re.compile('《[^》]*》|〈[^〉]*〉|“[^”]*”|‘[^’]*’|「[^」]*」|『[^』]*』|"[^"]*"')
 _DAYS = (
     *("今天", "今晚", "今早", "明天", "明晚", "后天", "昨天", "昨晚", "前天", "下周", "上周", "这周", "本周"),
     *("下个月", "上个月", "这个月", "明年", "去年", "今年"),
@@ -60,7 +62,8 @@ def _clean(line: str) -> str:
 
 def _leaning(claim: str, *, about_bot: bool) -> str:
     """Say which word needs its surroundings to be understood; empty: none does."""
-    words: list[str] = rjieba.cut(claim)
+    own = _QUOTED.sub(" ", claim)
+    words: list[str] = rjieba.cut(own if any(char.isalnum() for char in own) else claim)
     pairs = {"".join(pair) for pair in pairwise(words) if pair in _TWO_WORDS}
     for word in (*words, *pairs):
         if word in _LEANING or word in pairs:
