@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable
 from dataclasses import dataclass
 
 from db import accounts, conversations
 from db.conversations import KnownConversation
 from db.memory_import import ImportRow, import_many
-from db.memory_models import MemoryId
+from db.memory_models import MemoryId, Subject
 from db.models import Conversation, ConversationKey
 from db.pool import Database
 from plugins.admin.jsonl import Line, split_lines
@@ -25,9 +25,9 @@ LOG_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Numbered:
-    number: int
+class _Read:
     memory: MemoryLine
+    subject: Subject
 
 
 class Import:
@@ -37,7 +37,7 @@ class Import:
         self._database = database
         self._places: dict[ConversationKey, Conversation] = {}
         self._own: frozenset[int] = frozenset()
-        self._batch: list[_Numbered] = []
+        self._batch: list[_Read] = []
         self._told_at = time.monotonic()
         self.report = ImportReport()
         self.ids: dict[MemoryId, None] = {}
@@ -58,7 +58,8 @@ class Import:
             self.report.note(line.number, f"这一行超过 {LINE_BYTES // 1024} KiB")
             return
         try:
-            self._batch.append(_Numbered(line.number, read_line(line.raw)))
+            memory = read_line(line.raw)
+            self._batch.append(_Read(memory, read_subject(memory.named, memory.key, self._own)))
         except ValueError as error:
             self.report.note(line.number, str(error))
 
@@ -67,7 +68,7 @@ class Import:
         if not batch:
             return
         await self._know({item.memory.key for item in batch})
-        rows = self._rows(batch)
+        rows = [self._row(item) for item in batch]
         async with self._database.transaction() as conn:
             done = await import_many(conn, rows)
         self.report.new += done.new
@@ -84,27 +85,17 @@ class Import:
             async with self._database.transaction() as conn:
                 self._places |= {place.key: place for place in await conversations.ensure(conn, unknown)}
 
-    def _rows(self, batch: Sequence[_Numbered]) -> list[ImportRow]:
-        rows: list[ImportRow] = []
-        for item in batch:
-            memory = item.memory
-            try:
-                subject = read_subject(memory.named, memory.key, self._own)
-            except ValueError as error:
-                self.report.note(item.number, str(error))
-                continue
-            rows.append(
-                ImportRow(
-                    conversation_id=self._places[memory.key].id,
-                    subject=subject,
-                    kind=memory.kind,
-                    content=memory.content,
-                    status=memory.status,
-                    locked=memory.locked,
-                    uses=memory.uses,
-                    used_at=memory.used_at,
-                    created_at=memory.created_at,
-                    updated_at=memory.updated_at,
-                )
-            )
-        return rows
+    def _row(self, item: _Read) -> ImportRow:
+        memory = item.memory
+        return ImportRow(
+            conversation_id=self._places[memory.key].id,
+            subject=item.subject,
+            kind=memory.kind,
+            content=memory.content,
+            status=memory.status,
+            locked=memory.locked,
+            uses=memory.uses,
+            used_at=memory.used_at,
+            created_at=memory.created_at,
+            updated_at=memory.updated_at,
+        )

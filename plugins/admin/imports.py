@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 router = APIRouter(route_class=ChineseRoute, prefix="/memories", tags=["记忆"])
 
 IMPORT_BYTES = 256 * 1024 * 1024
+_COUNTED_HERE = 2**62
+"""The framework's own limit would answer in English."""
 NDJSON = "application/x-ndjson"
 _GREW = 200
 """So many new memories at once change how common words are."""
@@ -35,7 +37,7 @@ _BODY = {"requestBody": {"required": True, "content": {NDJSON: {"schema": Memory
 @router.post(
     "/import",
     summary="导入记忆：一行一条 JSON",
-    max_body_size=IMPORT_BYTES,
+    max_body_size=_COUNTED_HERE,
     openapi_extra=_BODY,
     responses={413: {"model": Problem}},
 )
@@ -47,9 +49,10 @@ async def import_memories(
     """Read memories line by line; bad lines are left out and told, good ones go in, known ones stay as they are."""
     work = Import(view.database)
     try:
-        await work.read(request.stream())
+        await work.read(_bounded(request))
     except ClientDisconnect:
-        logger.warning("导入记忆：对方中途断开，已经读的 %d 行照样存下", work.report.lines)
+        logger.warning("导入记忆：对方中途断开，存下了 %d 条；同一个文件再导一次就会补全", work.report.new)
+        wait = False
     report = work.report
     if report.failed:
         logger.info("导入记忆：有 %d 行没能读懂", report.failed)
@@ -58,6 +61,23 @@ async def import_memories(
         await view.grown()
     logger.info("导入记忆完毕：%s", report.summary())
     return report
+
+
+async def _bounded(request: Request) -> AsyncIterator[bytes]:
+    """Give the body as it comes. Raises HTTPException 413 once it is known to be too large."""
+    size = 0
+    promised = request.headers.get("content-length", "")
+    if promised.isdecimal() and int(promised) > IMPORT_BYTES:
+        raise _too_large()
+    async for piece in request.stream():
+        size += len(piece)
+        if size > IMPORT_BYTES:
+            raise _too_large()
+        yield piece
+
+
+def _too_large() -> HTTPException:
+    return HTTPException(413, f"一次最多导入 {IMPORT_BYTES // 1024**2} MiB，请分成几个文件")
 
 
 async def _embed(view: RuntimeView, work: Import, *, wait: bool) -> None:

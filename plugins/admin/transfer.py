@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from plugins.admin.memory_lines import ImportReport
 
@@ -92,9 +92,9 @@ async def export_file(door: Door, file: Path, params: dict[str, int], *, console
     """Write memories into a JSONL file, whole or not at all; returns how many. Raises TransferFailed and OSError."""
     aside = file.with_name(f"{file.name}.part")
     lines = 0
-    columns = (TextColumn("{task.description}"), DownloadColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), DownloadColumn(), TimeElapsedColumn())
     try:
-        with Progress(*columns[:2], columns[3], console=console) as progress, aside.open("wb") as target:
+        with Progress(*columns, console=console) as progress, aside.open("wb") as target:
             task = progress.add_task("下载", total=None)
             async with door.client() as client, client.stream("GET", "/api/memories/export", params=params) as answer:
                 if answer.is_error:
@@ -126,6 +126,10 @@ def _unreachable(door: Door, error: httpx.HTTPError) -> str:
     return f"连不上 {door.url}，或中途断开了：{str(error) or type(error).__name__}"
 
 
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m plugins.admin.transfer", description="导入或导出记忆（JSONL）")
     parser.add_argument("what", choices=("import", "export"))
@@ -145,15 +149,15 @@ async def run(arguments: Sequence[str] | None, console: Console, transport: http
     try:
         if given.what == "import":
             report = await import_file(door, given.file, wait=not given.no_wait, console=console)
-            console.print(report.summary(), markup=False)
+            _say(console, report.summary())
             for error in report.errors:
-                console.print(f"  第 {error.line} 行：{error.detail}", markup=False)
+                _say(console, f"  第 {error.line} 行：{error.detail}")
             return 1 if report.failed else 0
         wanted = {"group_id": given.group_id, "user_id": given.user_id}
         lines = await export_file(door, given.file, {k: v for k, v in wanted.items() if v is not None}, console=console)
-        console.print(f"导出了 {lines} 条记忆到 {given.file}", markup=False)
+        _say(console, f"导出了 {lines} 条记忆到 {given.file}")
     except (TransferFailed, OSError) as error:
-        console.print(str(error), markup=False)
+        _say(console, str(error))
         return 1
     return 0
 
