@@ -38,7 +38,9 @@ CREATE TABLE memories (
 ALTER TABLE memories ALTER COLUMN embedding SET STORAGE MAIN;
 CREATE UNIQUE INDEX memories_one_claim ON memories (conversation_id, subject_kind, subject_id, kind, content_key)
     WHERE status = 'active';
-CREATE INDEX memories_text ON memories USING gin ((ARRAY[conversation_id]), search gin_trgm_ops);
+-- Rows that wait to be sorted in are read by every search: few of them.
+CREATE INDEX memories_text ON memories USING gin ((ARRAY[conversation_id]), search gin_trgm_ops)
+    WITH (gin_pending_list_limit = 256);
 CREATE INDEX memories_subject ON memories (conversation_id, subject_kind, subject_id, id DESC);
 CREATE INDEX memories_space ON memories (space_id, id);
 CREATE INDEX memories_turn ON memories (turn_id) WHERE turn_id IS NOT NULL;
