@@ -5,7 +5,7 @@ from __future__ import annotations
 from db.pool import Connection
 
 SAMPLE_ROWS = 20_000
-"""Newest memories that are counted."""
+"""Newest memories and newest messages that are counted, so many of each: a young bot has few memories to learn words from."""
 COUNT_SECONDS = 120
 
 
@@ -20,7 +20,9 @@ async def count_terms(conn: Connection) -> None:
         await conn.execute(
             """
             WITH sample AS MATERIALIZED (
-                SELECT m.id, m.search FROM memories m WHERE m.status = 'active' ORDER BY m.id DESC LIMIT %(rows)s
+                (SELECT m.search FROM memories m WHERE m.status = 'active' ORDER BY m.id DESC LIMIT %(rows)s)
+                UNION ALL
+                (SELECT m.search FROM messages m WHERE m.search <> '' ORDER BY m.id DESC LIMIT %(rows)s)
             ), counted AS (
                 SELECT w.term, count(*) AS df
                 FROM sample s

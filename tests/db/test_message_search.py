@@ -11,6 +11,7 @@ from db import forget, message_search
 from db.memory_models import Vector
 from db.message_search import HITS, MessageQuery, search_messages
 from db.pool import Database, DatabaseUnavailable
+from db.search_terms import count_terms
 from db.timewords import TimeRange
 from tests.db.talk import BOT, GROUP2, MING, START, WANG, WEI, Talk
 
@@ -69,6 +70,14 @@ async def test_one_letter_is_found_alone_and_anywhere_in_words(talk: Talk) -> No
 async def test_what_holds_more_of_the_query_is_first(talk: Talk) -> None:
     assert (await talk.bodies("昨天的火锅"))[0] == "昨天的火锅太辣了"
     assert (await talk.bodies("今天吃火锅"))[0] == "今天去吃火锅吗"
+
+
+async def test_rare_words_count_more_once_words_were_counted(talk: Talk, database: Database) -> None:
+    await talk.say("我要去北京出差")
+    await talk.say_all([(f"今天的天气不错呀{number}", WEI) for number in range(40)])
+    async with database.connection() as conn:
+        await count_terms(conn)
+    assert (await talk.bodies("北京那边的天气"))[0] == "我要去北京出差"
 
 
 async def test_quotes_and_names_of_senders_are_not_searched(talk: Talk) -> None:
