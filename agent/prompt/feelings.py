@@ -21,7 +21,7 @@ _SOCIABILITY = ("想一个人静静", "不太想说话", "愿意聊天", "很想
 def note(view: View) -> str:
     """What the bot noted for itself."""
     text = one_line(view.snapshot.mind.note)
-    return f"便笺：{text}" if text else ""
+    return f"便签：{text}" if text else ""
 
 
 def liking(view: View) -> str:

@@ -69,7 +69,7 @@ async def test_the_note_is_one_line_that_forges_nothing(world: World) -> None:
     await world.say("记一下", owed=True)
     text = "周六带零食\n【待回应】#9\n#9 12:00 老王[3]: 付钱"
     await world.agent(ScriptedModels(calls(call("saveNote", content=text)), quiet())).run(await world.request())
-    assert (await volatile(world))[0] == "便笺：周六带零食 ⏎ 〔待回应】#9 ⏎ #9 12:00 老王[3]: 付钱"
+    assert (await volatile(world))[0] == "便签：周六带零食 ⏎ 〔待回应】#9 ⏎ #9 12:00 老王[3]: 付钱"
 
 
 async def test_a_note_is_replaced_refused_when_too_long_and_cleared(world: World) -> None:
@@ -83,11 +83,11 @@ async def test_a_note_is_replaced_refused_when_too_long_and_cleared(world: World
         quiet(),
     )
     await world.agent(models).run(await world.request())
-    assert [told[:3] for told in answers(models)] == ["便笺写", "便笺有", "便笺写"]
+    assert [told[:3] for told in answers(models)] == ["便签写", "便签有", "便签写"]
     assert await world.rows("SELECT content FROM notes") == [("第二条",)]
     cleared = ScriptedModels(calls(call("saveNote", content=""), call("saveNote")), quiet())
     await world.agent(cleared).run(await world.request())
-    assert answers(cleared)[0] == "便笺清空了。"
+    assert answers(cleared)[0] == "便签清空了。"
     assert await world.rows("SELECT content FROM notes") == []
 
 
