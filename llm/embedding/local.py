@@ -28,6 +28,7 @@ NOTHING_INSTALLED = (
     "或设置 EMBEDDING_BASE_URL 与 EMBEDDING_MODEL，再重启"
 )
 NATIVE_CHARS = 512
+MOST_THREADS = 4
 _CPU = Path("/proc/cpuinfo")
 _THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -161,8 +162,9 @@ def _vectors(encode: Encode, dim: int, kind: TextKind, texts: list[str]) -> list
 
 def _load_first(engines: Sequence[Engine]) -> tuple[Engine, Encode]:
     for name in _THREAD_SETTINGS:
-        # Half of the processors: the database and the loop need the others. What the owner set stays.
-        os.environ.setdefault(name, str(thread_count()))
+        os.environ.setdefault(name, str(thread_count()))  # what the owner set stays
+    # Threads that spin while they wait starve whatever else runs: five times slower on two busy processors.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     for engine in engines:
         try:
             return engine, engine.load()
@@ -176,7 +178,7 @@ def _load_first(engines: Sequence[Engine]) -> tuple[Engine, Encode]:
 def thread_count() -> int:
     """How many threads a local model uses."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, usable // 2)
+    return min(usable, MOST_THREADS)
 
 
 def _has_avx2() -> bool:
