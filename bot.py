@@ -27,7 +27,7 @@ PLUGINS = ("plugins.chat.chat", "plugins.admin.admin", "plugins.schedule.schedul
 # psycopg's async connections do not work on Windows' default loop.
 LOOP = "asyncio:SelectorEventLoop" if sys.platform == "win32" else "auto"
 GRACE_SECONDS = 10
-ROOMS = ("agent", "db", "learner", "llm", "persona")
+ROOMS = ("agent", "db", "learner", "llm", "persona", "plugins")
 
 
 def checked_settings() -> Settings:
@@ -80,7 +80,7 @@ def start_nonebot(settings: Settings) -> None:
 
 
 def show_logs() -> None:
-    """Let the rooms below the plugins speak through NoneBot's log; libraries only when something is wrong."""
+    """Let the rooms speak through NoneBot's log; libraries only when something is wrong."""
     logging.basicConfig(handlers=[LoguruHandler(level=logging.WARNING)], level=logging.WARNING, force=True)
     logging.getLogger("uvicorn").propagate = False
     for room in ROOMS:

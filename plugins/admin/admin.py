@@ -14,7 +14,7 @@ from plugins.runtime import get_admin_token, get_runtime
 
 __plugin_meta__ = PluginMetadata(
     name="群友管理接口",
-    description="REST 接口：健康、会话、消息、轮、发件箱、用量、审计",
+    description="REST 接口：健康、会话、消息、轮、记忆、召回、搜索、发件箱、用量、审计",
     usage="GET /api/health；其余接口带上 Authorization: Bearer <ADMIN_TOKEN>，说明见 /docs",
 )
 

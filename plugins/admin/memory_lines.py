@@ -45,7 +45,7 @@ class MemoryLine(BaseModel):
     kind: MemoryKind
     content: Content
     status: MemoryStatus = "active"
-    locked: bool = False
+    locked: bool = Field(default=True, description="人给的，机器人不改它；不写为 true")
     uses: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     used_at: AwareDatetime | None = None
     created_at: AwareDatetime | None = None

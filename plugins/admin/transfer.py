@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from plugins.admin.memory_lines import ImportReport
 
@@ -63,10 +63,12 @@ async def import_file(door: Door, file: Path, *, wait: bool, console: Console) -
             with file.open("rb") as source:
                 while piece := await asyncio.to_thread(source.read, PIECE_BYTES):
                     yield piece
-                    progress.update(sent, advance=len(piece), shown=f"{progress.tasks[0].percentage:.0f}%")
+                    progress.advance(sent, len(piece))
+                    progress.update(sent, shown=f"{progress.tasks[sent].percentage:.0f}%")
 
+        vectors = progress.add_task("向量", total=None, shown="", visible=wait)
         async with door.client() as client:
-            watching = asyncio.create_task(_watch(client, progress)) if wait else None
+            watching = asyncio.create_task(_watch(client, progress, vectors)) if wait else None
             try:
                 answer = await client.post("/api/memories/import", params={"wait": wait}, content=pieces())
             except httpx.HTTPError as error:
@@ -74,12 +76,14 @@ async def import_file(door: Door, file: Path, *, wait: bool, console: Console) -
             finally:
                 if watching is not None:
                     watching.cancel()
-    return ImportReport.model_validate_json(_good(answer).content)
+        report = ImportReport.model_validate_json(_good(answer).content)
+        if report.embedded:
+            progress.update(vectors, total=1, completed=1, shown="100%")
+    return report
 
 
-async def _watch(client: httpx.AsyncClient, progress: Progress) -> None:
+async def _watch(client: httpx.AsyncClient, progress: Progress, task: TaskID) -> None:
     """Show how many memories have a vector, as the bot tells; what cannot be asked is not shown."""
-    task = progress.add_task("向量", total=None, shown="")
     while True:
         await asyncio.sleep(POLL_SECONDS)
         with suppress(httpx.HTTPError, ValidationError):

@@ -143,8 +143,8 @@ async def test_what_comes_out_goes_in_elsewhere_as_it_was(api: AsyncClient, view
     times = {"created_at": "2026-01-02T03:04:05Z", "updated_at": "2026-02-03T04:05:06Z", "used_at": "2026-03-04T05:06:07Z"}
     await _import(
         api,
-        _line("小明养了两只猫", kind="preference", locked=True, uses=7, **times),
-        _line("小明以前养狗", status="archived", **times),
+        _line("小明养了两只猫", kind="preference", uses=7, **times),
+        _line("小明以前养狗", status="archived", locked=False, **times),
         _line("群里周末打桌游", subject_id=0, kind="event"),
         _line("小满答应讲故事", subject="bot", subject_id=0),
         _line("别处的", group_id=OTHER_GROUP),

@@ -53,7 +53,7 @@ def _raw(**fields: object) -> bytes:
 def test_four_fields_are_enough_and_unknown_ones_are_ignored() -> None:
     line = read_line(_raw(subject_id="5000000011", id=9, mood="good"))
     assert (line.key, line.named) == (ConversationKey("group", 7000000101), NamedSubject(None, 5000000011))
-    assert (line.content, line.status, line.locked, line.uses) == ("小明养了两只猫", "active", False, 0)
+    assert (line.content, line.status, line.locked, line.uses) == ("小明养了两只猫", "active", True, 0)
 
 
 def test_a_friends_line_belongs_to_their_conversation() -> None:

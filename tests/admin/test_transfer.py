@@ -52,6 +52,7 @@ def _file(folder: Path, *contents: str) -> Path:
 async def test_a_file_goes_in_and_comes_out(terminal: Terminal, tmp_path: Path) -> None:
     assert await terminal.run("import", str(_file(tmp_path, "小明养了两只猫", "小明在杭州工作"))) == 0
     assert "2 行：新存下 2，本来就有 0，没读懂 0；向量都算好了" in terminal.text.getvalue()
+    assert terminal.text.getvalue().count("100%") >= 2
     out = tmp_path / "备份.jsonl"
     assert await terminal.run("export", str(out), "--group-id", str(GROUP)) == 0
     assert "导出了 2 条记忆" in terminal.text.getvalue()
