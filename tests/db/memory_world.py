@@ -27,7 +27,7 @@ START = datetime(2026, 11, 25, 10, tzinfo=UTC)
 
 
 class MemoryWorld:
-    """One group. The first message has position 1; accounts know a message by ten times its position and more."""
+    """One group. The first message has position 1."""
 
     def __init__(self, database: Database, key: ConversationKey, conversation: ConversationId) -> None:
         self.database = database
@@ -58,7 +58,7 @@ class MemoryWorld:
             plain = NewMessage(
                 conversation_id=where.id,
                 account_id=BOT,
-                message_id=key_of(pos),
+                message_id=self.key_of(pos),
                 real_seq=pos,
                 sender_id=user,
                 sender_name=NAMES[user],
@@ -86,7 +86,7 @@ class MemoryWorld:
 
     async def withdraw_in(self, conn: Connection, pos: int) -> MessageRow | None:
         """The same, in a transaction that the test holds."""
-        return await withdraw(conn, BOT, key_of(pos), operator_id=None, at=START + timedelta(hours=1))
+        return await withdraw(conn, BOT, self.key_of(pos), operator_id=None, at=START + timedelta(hours=1))
 
     async def check(self, subject: Subject, labels: Sequence[int], shown: Sequence[int] | None = None) -> Evidence:
         """Which of these messages count; without ``shown``, all were shown."""
@@ -163,6 +163,10 @@ class MemoryWorld:
         )
         return TurnId(int(str(turn)))
 
+    def key_of(self, pos: int) -> int:
+        """The id under which the first account knows a message."""
+        return 100_000 * self.conversation + pos
+
     async def blocked(self) -> int:
         """Wait until a backend of this database waits for a lock; returns its process id."""
         async with asyncio.timeout(20):
@@ -175,8 +179,3 @@ class MemoryWorld:
         async with self.database.connection() as conn:
             cur = await conn.execute(statement.encode(), {"c": self.conversation, **values})
             return await cur.fetchall()
-
-
-def key_of(pos: int) -> int:
-    """The id under which the first account knows a message."""
-    return 10 * pos + 7
