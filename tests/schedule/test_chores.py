@@ -46,10 +46,30 @@ async def test_cleaning_takes_vectors_of_messages_that_say_nothing_any_more(data
     assert await count(database, "message_vectors") == 2
 
 
+async def test_cleaning_takes_memories_that_were_archived_long_ago(database: Database) -> None:
+    await fill(database)
+    async with database.connection() as conn:
+        await conn.execute(
+            """
+            INSERT INTO memories (conversation_id, subject_kind, kind, content, content_key, search, source, status,
+                                  archived_why, archived_at)
+            SELECT c.id, 'group', 'fact', t.content, t.content, t.content, 'agent', t.status, t.why, t.at
+            FROM conversations c,
+                 (VALUES ('早归档的', 'archived', 'superseded', %(old)s), ('刚归档的', 'archived', 'superseded', %(new)s),
+                         ('在用的', 'active', NULL, NULL)) AS t(content, status, why, at)
+            """,
+            {"old": LONG_AGO, "new": NOW},
+        )
+    await chores.clean(database, LIMIT, NOW)
+    async with database.connection() as conn:
+        rows = await (await conn.execute("SELECT content FROM memories ORDER BY id")).fetchall()
+    assert [row[0] for row in rows] == ["刚归档的", "在用的"]
+
+
 async def test_old_messages_become_searchable_to_the_last(database: Database) -> None:
     await fill(database)
     assert await chores.make_searchable(database) == 3
     async with database.connection() as conn:
         rows = await (await conn.execute("SELECT search FROM messages ORDER BY pos")).fetchall()
-    assert [row[0] for row in rows] == ["旧的", "欠着 着的", "新的"]
+    assert [row[0].split() for row in rows] == [["旧的"], ["欠着", "着的"], ["新的"]]
     assert await chores.make_searchable(database) == 0
