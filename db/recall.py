@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-import psycopg
-
-from db.fusion import Fused, Place, depth, fuse
+from db.fusion import Fused, Place, depth
+from db.legs import both_legs
 from db.memory_models import Ask, Recalled, Scope, Wish
-from db.pool import Database, DatabaseUnavailable
+from db.pool import Database
 from db.recall_found import Near, fetch_near, fetch_recalled
 from db.recall_text import text_places
 from db.recall_vector import VectorAsk, vector_places
 from db.text_query import read_query
 
 __all__ = ["Near", "nearest", "recall"]
-
-logger = logging.getLogger(__name__)
 
 ASKS = 16
 """Questions of one call that are asked; the rest are left out."""
@@ -63,32 +57,4 @@ async def _search(database: Database, asks: Sequence[Ask], scope: Scope, wish: W
         async with database.connection() as conn:
             return await vector_places(conn, VectorAsk(vectors, scope, wish.each_first, limit))
 
-    text, vector = await asyncio.gather(
-        _leg("文字", by_words() if queries else None), _leg("向量", by_meaning() if vectors else None)
-    )
-    if text.away is not None and not vector.worked:
-        raise text.away
-    if vector.away is not None and not text.worked:
-        raise vector.away
-    return fuse(text.places, vector.places)
-
-
-@dataclass(frozen=True, slots=True)
-class _Leg:
-    places: list[Place]
-    worked: bool = False
-    away: DatabaseUnavailable | None = None
-
-
-async def _leg(name: str, work: Awaitable[list[Place]] | None) -> _Leg:
-    """Run one leg; what fails is logged and kept apart from the other leg."""
-    if work is None:
-        return _Leg([])
-    try:
-        return _Leg(await work, worked=True)
-    except DatabaseUnavailable as error:
-        logger.warning("召回的%s一路没有连上数据库：%s", name, error)
-        return _Leg([], away=error)
-    except psycopg.Error as error:
-        logger.warning("召回的%s一路出错，这次不用它：%s", name, str(error).strip().split("\n")[0] or type(error).__name__)
-        return _Leg([])
+    return await both_legs("召回", by_words() if queries else None, by_meaning() if vectors else None)

@@ -194,7 +194,7 @@ async def test_the_whole_memory_comes_back(memories: Memories) -> None:
 async def test_the_text_leg_works_alone_when_the_vector_leg_fails(memories: Memories, caplog: pytest.LogCaptureFixture) -> None:
     await memories.add("小红弹钢琴", vector=towards(0))
     wrong = Vector(1, (1.0, 0.0))  # two dimensions among four: the statement fails
-    with caplog.at_level(logging.WARNING, "db.recall"):
+    with caplog.at_level(logging.WARNING, "db.legs"):
         [found] = await memories.find(Ask("钢琴", wrong))
     assert (found.text_rank, found.vector_rank) == (1, None)
     assert "向量" in caplog.text
@@ -204,7 +204,7 @@ async def test_the_vector_leg_works_alone_when_the_text_leg_fails(memories: Memo
     await memories.add("小红弹钢琴", vector=towards(0))
     async with memories.database.connection() as conn:
         await conn.execute("ALTER TABLE search_terms RENAME TO lost")
-    with caplog.at_level(logging.WARNING, "db.recall"):
+    with caplog.at_level(logging.WARNING, "db.legs"):
         [found] = await memories.find(Ask("钢琴", towards(0)))
     assert (found.text_rank, found.vector_rank) == (None, 1)
     assert "文字" in caplog.text
