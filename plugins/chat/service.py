@@ -74,9 +74,7 @@ class Chat:
         self._jobs = Jobs()
         self._refresh = Refresh(ground.onebot, database, clock)
         self.outbox = Outbox(database, ground.onebot, self.own, clock, settings.typing_chars_per_second)
-        agent = Agent(
-            database, ground.models, settings, ground.personas, memory=ground.memory, search=ground.search, clock=clock
-        )
+        agent = Agent(database, ground.models, settings, ground.personas, memory=ground.memory, search=ground.search, clock=clock)
         self.runner = Runner(database, settings, agent, Doors(self._platform, self._persona, clock), self.own.worker)
         planner = Planner(database, settings, self.own, ground.usage.spent_today, clock)
         self.lanes = Lanes(
