@@ -38,6 +38,16 @@ class Imported:
 
 async def import_many(conn: Connection, rows: Sequence[ImportRow]) -> Imported:
     """Write a batch; a memory of the same words, subject, kind and status is known already. Must run inside a transaction."""
+    wanted = len({(row.conversation_id, row.subject, row.kind, content_key(row.content), row.status) for row in rows})
+    found = await _write(conn, rows)
+    if len(found) < wanted:
+        # Another import wrote some of them at the same moment: now they are known.
+        found = await _write(conn, rows) | found
+    return Imported(tuple(found), sum(found.values()))
+
+
+async def _write(conn: Connection, rows: Sequence[ImportRow]) -> dict[MemoryId, bool]:
+    """Write what is not there, and tell of each row whether it is new."""
     cur = await conn.execute(
         """
         WITH given AS (
@@ -89,5 +99,4 @@ async def import_many(conn: Connection, rows: Sequence[ImportRow]) -> Imported:
             "updated": [row.updated_at for row in rows],
         },
     )
-    found = await cur.fetchall()
-    return Imported(tuple(MemoryId(row) for row, _ in found), sum(1 for _, new in found if new))
+    return {MemoryId(row): new for row, new in await cur.fetchall()}
