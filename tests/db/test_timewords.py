@@ -234,6 +234,12 @@ def test_a_very_long_text_is_read_at_its_beginning_only() -> None:
     assert read_query("好吃" * 1000 + "昨天", NOW, ZONE).range is None
 
 
+def test_text_that_is_made_to_be_read_in_many_ways_is_read_once() -> None:
+    for words in ("有谁", "有", "聊天", "的事情", " 到 ", "昨天到", "上", "三十一", "的时候"):
+        assert read_query("昨天" + words * 3000 + "x", NOW, ZONE) is not None
+        assert read_when(words * 3000, NOW, ZONE) is None or words == "昨天到"
+
+
 PIECES = (
     "今昨前大上这本去年月日号周星期礼拜末天初底一二三四五六七八九十百半几个分钟小时点最近内以之刚才早晚午下到"
     "0123456789０３./-:～火锅 \ud800\x00😂ßİ"
