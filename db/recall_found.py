@@ -98,29 +98,24 @@ async def fetch_recalled(conn: Connection, found: Sequence[Fused], scope: Scope,
     async with conn.cursor(row_factory=class_row(_RecalledRow)) as cur:
         await cur.execute(
             """
-            WITH rated AS (
-                SELECT m.id, f.vector_rank, f.text_rank, m.subject_kind, m.subject_id,
+            SELECT r.*
+            FROM (
+                SELECT m.id, m.conversation_id, m.subject_kind, m.subject_id, m.kind, m.content, m.status, m.archived_why,
+                       m.archived_at, m.locked, m.source, m.turn_id, m.version, m.uses, m.used_at, m.created_at, m.updated_at,
                        f.score * (1 + CASE WHEN %(prior)s THEN
                            %(fresh_weight)s * power(0.5::float8, least(100, greatest(0,
                                extract(epoch FROM now() - m.updated_at)::float8 / 86400 / %(fresh_days)s)))
                            + %(use_weight)s * least(1, ln(1 + m.uses::float8) / ln(1 + %(uses)s::float8))
-                       ELSE 0 END) AS score
+                       ELSE 0 END) AS score, f.vector_rank, f.text_rank
                 FROM unnest(%(ids)s::bigint[], %(scores)s::float8[], %(vector_ranks)s::integer[], %(text_ranks)s::integer[])
                      AS f (id, score, vector_rank, text_rank)
                 JOIN memories m ON m.id = f.id
                 WHERE m.conversation_id = ANY(%(conversations)s::bigint[]) AND m.status = ANY(%(statuses)s::text[])
-            ), placed AS (
-                SELECT r.*, r.subject_kind = 'member' AND r.subject_id = ANY(%(each)s::bigint[])
-                            AND row_number() OVER (PARTITION BY r.subject_kind, r.subject_id
-                                                   ORDER BY r.score DESC, r.id DESC) = 1 AS first
-                FROM rated r
-            )
-            SELECT m.id, m.conversation_id, m.subject_kind, m.subject_id, m.kind, m.content, m.status, m.archived_why,
-                   m.archived_at, m.locked, m.source, m.turn_id, m.version, m.uses, m.used_at, m.created_at, m.updated_at,
-                   p.score, p.vector_rank, p.text_rank
-            FROM placed p
-            JOIN memories m ON m.id = p.id
-            ORDER BY p.first DESC, p.score DESC, m.id DESC
+            ) AS r
+            ORDER BY (r.subject_kind = 'member' AND r.subject_id = ANY(%(each)s::bigint[])
+                      AND row_number() OVER (PARTITION BY r.subject_kind, r.subject_id ORDER BY r.score DESC, r.id DESC) = 1)
+                     DESC,
+                     r.score DESC, r.id DESC
             LIMIT %(limit)s OFFSET %(offset)s
             """,
             {
