@@ -21,14 +21,36 @@ _LEANING = frozenset(
 )
 _PERSONS = frozenset(("我", "你", "您", "我们", "你们", "咱们", "俺"))
 _TWO_WORDS = frozenset(
-    {("这个", "人"), ("那个", "人"), ("这", "件事"), ("那", "件事"), ("这", "人"), ("那", "人"), ("该", "用户")}
+    (
+        *(("这个", "人"), ("那个", "人"), ("这", "人"), ("那", "人"), ("该", "用户")),
+        *(("这", "件事"), ("那", "件事"), ("这件", "事"), ("那件", "事")),
+    )
 )
 # A title or a saying is not what the claim itself says.
 _QUOTED = re.compile('《[^》]*》|〈[^〉]*〉|“[^”]*”|‘[^’]*’|「[^」]*」|『[^』]*』|"[^"]*"')
 _DAYS = (
-    *("今天", "今晚", "今早", "明天", "明晚", "后天", "昨天", "昨晚", "前天", "下周", "上周", "这周", "本周"),
+    *(
+        "今天",
+        "今日",
+        "今晚",
+        "今早",
+        "明天",
+        "明日",
+        "明晚",
+        "后天",
+        "昨天",
+        "昨日",
+        "昨晚",
+        "前天",
+        "下周",
+        "上周",
+        "这周",
+        "本周",
+    ),
     *("下个月", "上个月", "这个月", "明年", "去年", "今年"),
 )
+# 小明天天迟到 is cut as 小 明天 天.
+_BEFORE_MING = frozenset("小阿老大李王张刘陈杨赵黄周吴徐孙朱马胡郭林何高罗")
 
 
 class ClaimUnfit(ValueError):
@@ -63,13 +85,18 @@ def _clean(line: str) -> str:
 def _leaning(claim: str, *, about_bot: bool) -> str:
     """Say which word needs its surroundings to be understood; empty: none does."""
     own = _QUOTED.sub(" ", claim)
-    words: list[str] = rjieba.cut(own if any(char.isalnum() for char in own) else claim)
-    pairs = {"".join(pair) for pair in pairwise(words) if pair in _TWO_WORDS}
+    if not any(char.isalnum() for char in own):
+        own = claim
+    # Unknown words are guessed for days only: guessing would glue 他 to what follows it.
+    words: list[str] = rjieba.cut(own, False)
+    pairs = ["".join(pair) for pair in pairwise(words) if pair in _TWO_WORDS]
     for word in (*words, *pairs):
         if word in _LEANING or word in pairs:
             return f"“{word}”离开上下文就看不懂了，请写出名字或具体的事"
         if word in _PERSONS and not (about_bot and word == "我"):
             return f"“{word}”以后分不清是谁，请写出名字"
-        if word.startswith(_DAYS):
+    guessed: list[str] = rjieba.cut(own)
+    for before, word in pairwise(["", *guessed]):
+        if word.startswith(_DAYS) and not (word.startswith("明") and before in _BEFORE_MING):
             return f"“{word}”以后就不准了，请写出日期"
     return ""
