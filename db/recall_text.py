@@ -32,6 +32,8 @@ TERMS = 96
 """Rarest terms of a question that count in the score."""
 LETTER_ROWS = 20_000
 """Rows of which the ends of words are read for a question of one letter."""
+MOST_NAMED = 20
+"""Members whose names one question may hold, longest names first."""
 NAMED_ROWS = 50
 """Newest memories of a member whose name the question holds."""
 SIMILAR_WEIGHT = 0.5
@@ -82,18 +84,21 @@ TEXT_LEG = f"""
         CROSS JOIN LATERAL (SELECT m.id, m.search FROM memories m WHERE {_HERE} LIMIT %(letter_rows)s) AS r
         WHERE r.search LIKE '%%' || l.letter || ' %%'
           AND (SELECT count(*) FROM begun b WHERE b.ask = l.ask) < %(enough)s
+    ), letters AS (
+        SELECT DISTINCT a.ask, unnest(string_to_array(a.folded || lower(a.raw), NULL)) AS letter FROM asked a
     ), named AS MATERIALIZED (
-        SELECT DISTINCT a.ask, n.user_id
-        FROM asked a
-        CROSS JOIN (
-            SELECT p.user_id, unnest(ARRAY[p.card, p.nickname]) AS name
-            FROM members p
-            WHERE p.conversation_id = ANY(%(conversations)s::bigint[])
-            UNION
-            SELECT k.user_id, k.name FROM member_names k WHERE k.conversation_id = ANY(%(conversations)s::bigint[])
-        ) AS n
-        WHERE CASE WHEN char_length(n.name) >= 2 THEN strpos(a.raw, n.name) > 0 OR strpos(a.folded, lower(n.name)) > 0
-                   ELSE n.name IN (a.raw, a.folded) END
+        SELECT f.ask, f.user_id
+        FROM (SELECT a.ask, n.user_id, row_number() OVER (PARTITION BY a.ask ORDER BY max(length(n.name)) DESC, n.user_id) AS no
+              FROM (SELECT k.user_id, k.name FROM member_names k WHERE k.conversation_id = ANY(%(conversations)s::bigint[])
+                    UNION ALL
+                    SELECT p.user_id, p.nickname FROM members p WHERE p.conversation_id = ANY(%(conversations)s::bigint[])) AS n
+              JOIN letters l ON l.letter = lower(left(n.name, 1))
+              JOIN asked a ON a.ask = l.ask
+              WHERE CASE WHEN length(n.name) >= 2
+                         THEN strpos(lower(a.raw), lower(n.name)) > 0 OR strpos(a.folded, lower(n.name)) > 0
+                         ELSE n.name IN (a.raw, a.folded) END
+              GROUP BY a.ask, n.user_id) AS f
+        WHERE f.no <= %(most_named)s
     ), about AS (
         SELECT n.ask, r.id
         FROM named n
@@ -129,8 +134,8 @@ TEXT_LEG = f"""
         ) AS h
         WHERE c.no <= %(scored)s
     )
-    SELECT r.id AS row, r.rank::integer
-    FROM (SELECT s.id, s.ask, row_number() OVER (PARTITION BY s.ask ORDER BY s.score DESC, s.id DESC) AS rank
+    SELECT r.id AS row, r.rank::integer, r.ask, r.score AS strength
+    FROM (SELECT s.id, s.ask, s.score, row_number() OVER (PARTITION BY s.ask ORDER BY s.score DESC, s.id DESC) AS rank
           FROM scored s) AS r
     WHERE r.rank <= %(limit)s
     ORDER BY r.ask, r.rank
@@ -166,6 +171,7 @@ def text_values(queries: Sequence[TextQuery], scope: Scope, limit: int) -> dict[
         "scored": max(SCORED, 2 * limit),
         "counted": TERMS,
         "letter_rows": LETTER_ROWS,
+        "most_named": MOST_NAMED,
         "named_rows": NAMED_ROWS,
         "similar_weight": SIMILAR_WEIGHT,
         "named_weight": NAMED_WEIGHT,

@@ -94,7 +94,7 @@ class Memories:
                 INSERT INTO member_names (conversation_id, user_id, name, first_seen, last_seen)
                 SELECT %(conversation)s, %(user)s, name, now(), now() FROM unnest(%(names)s::text[]) AS name
                 """,
-                {"conversation": self.conversation, "user": subject.user_id, "names": list(former)},
+                {"conversation": self.conversation, "user": subject.user_id, "names": [card, *former]},
             )
 
     def scope(

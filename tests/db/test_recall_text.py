@@ -6,8 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from db.memory_models import Scope, Wish
+from db.memory_models import Scope, Subject, Wish
 from db.pool import Database
+from db.recall_text import MOST_NAMED
 from db.search_terms import count_terms
 from tests.db.recall_world import HONG, JIE, MING, Memories, memories_in
 
@@ -148,6 +149,15 @@ async def test_a_name_in_another_conversation_leads_nowhere(memories: Memories) 
     await memories.member(MING, "小明")
     await memories.add("喜欢在雨天写诗", MING, conversation=other)
     assert await memories.texts("小明", scope=Scope((other,))) == []
+
+
+async def test_not_everybody_whose_name_stands_in_a_question_is_looked_up(memories: Memories) -> None:
+    people = [Subject("member", 5000000100 + number) for number in range(MOST_NAMED + 5)]
+    for number, person in enumerate(people):
+        await memories.member(person, f"甲{number:02}")
+        await memories.add("每周五练钢琴", person)
+    said = " ".join(f"甲{number:02}" for number in range(len(people)))
+    assert len(await memories.find(said, wish=Wish(30))) == MOST_NAMED
 
 
 async def test_a_misspelled_word_in_a_long_question_is_found(memories: Memories) -> None:
