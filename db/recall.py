@@ -47,7 +47,7 @@ async def _search(database: Database, asks: Sequence[Ask], scope: Scope, wish: W
         return []
     limit = depth(wish.offset + wish.limit)
     queries = [query for no, ask in enumerate(asks[:ASKS]) if (query := read_query(no, ask.text)) is not None]
-    vectors = [ask.vector for ask in asks[:ASKS] if ask.vector is not None]
+    vectors = {no: ask.vector for no, ask in enumerate(asks[:ASKS]) if ask.vector is not None}
 
     async def by_words() -> list[Place]:
         async with database.connection() as conn:

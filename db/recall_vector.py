@@ -34,7 +34,8 @@ _NEAREST: LiteralString = f"""
             LIMIT %(limit)s
         ) AS r
     )
-    SELECT n.ask, n.id AS row, row_number() OVER (PARTITION BY n.ask ORDER BY n.distance, n.id DESC)::integer AS rank
+    SELECT n.ask, n.id AS row, row_number() OVER (PARTITION BY n.ask ORDER BY n.distance, n.id DESC)::integer AS rank,
+           1 - n.distance AS strength
     FROM near n
     ORDER BY n.ask, rank
 """
@@ -44,7 +45,7 @@ _NEAREST_OF_EACH: LiteralString = f"""
     WITH asked AS MATERIALIZED (
         SELECT a.ask, a.vector::halfvec AS vector FROM unnest(%(asks)s::integer[], %(vectors)s::text[]) AS a (ask, vector)
     )
-    SELECT a.ask, r.id AS row, %(limit)s::integer + 1 AS rank
+    SELECT a.ask, r.id AS row, %(limit)s::integer + 1 AS rank, NULL::float8 AS strength
     FROM asked a
     CROSS JOIN unnest(%(each)s::bigint[]) AS e (user_id)
     CROSS JOIN LATERAL (
@@ -65,17 +66,10 @@ INDEX_SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Near:
-    ask: int
-    row: int
-    rank: int
-
-
-@dataclass(frozen=True, slots=True)
 class VectorAsk:
-    """The vectors of some questions, all of one space."""
+    """The vectors of some questions, by the question's number."""
 
-    vectors: Sequence[Vector]
+    vectors: Mapping[int, Vector]
     scope: Scope
     each: Sequence[int]
     limit: int
@@ -86,10 +80,9 @@ async def vector_places(conn: Connection, ask: VectorAsk) -> list[Place]:
 
     One round trip, or two when the index gave fewer rows than exist.
     """
-    vectors = dict(enumerate(ask.vectors))
     places: list[Place] = []
-    for space in {vector.space_id for vector in ask.vectors}:
-        of_space = {no: vector for no, vector in vectors.items() if vector.space_id == space}
+    for space in {vector.space_id for vector in ask.vectors.values()}:
+        of_space = {no: vector for no, vector in ask.vectors.items() if vector.space_id == space}
         places += await _in_space(conn, ask, of_space, space)
     return places
 
@@ -106,12 +99,12 @@ async def _in_space(conn: Connection, ask: VectorAsk, vectors: Mapping[int, Vect
             rows = [row for row in rows if row.ask not in short] + again
     ranked = {(row.ask, row.row) for row in rows}
     rows += [row for row in of_each if (row.ask, row.row) not in ranked]
-    return [Place(row.row, row.rank) for row in rows]
+    return rows
 
 
 async def _look(
     conn: Connection, ask: VectorAsk, vectors: Mapping[int, Vector], *, indexed: bool
-) -> tuple[list[_Near], list[_Near], bool]:
+) -> tuple[list[Place], list[Place], bool]:
     """Run the statements in one round trip; tells last whether there is an index that may have been used."""
     first = next(iter(vectors.values()))
     values = {
@@ -123,7 +116,7 @@ async def _look(
         "each": list(ask.each),
         "index": hnsw_name(ask.scope.conversation_ids[0], first.space_id),
     }
-    rows, each = conn.cursor(row_factory=class_row(_Near)), conn.cursor(row_factory=class_row(_Near))
+    rows, each = conn.cursor(row_factory=class_row(Place)), conn.cursor(row_factory=class_row(Place))
     known = conn.cursor(row_factory=scalar_row)
     async with rows, each, known:
         async with conn.pipeline(), conn.transaction():
