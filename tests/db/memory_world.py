@@ -167,10 +167,10 @@ class MemoryWorld:
         """The id under which the first account knows a message."""
         return 100_000 * self.conversation + pos
 
-    async def blocked(self) -> int:
-        """Wait until a backend of this database waits for a lock; returns its process id."""
+    async def blocked(self, backends: int = 1) -> int:
+        """Wait until so many backends of this database wait for a lock; returns the process id of one."""
         async with asyncio.timeout(20):
-            while not (found := await self.rows(_BLOCKED)):  # noqa: ASYNC110 - what is waited for has no event
+            while len(found := await self.rows(_BLOCKED)) < backends:  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.01)
         return int(str(found[0][0]))
 
