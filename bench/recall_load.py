@@ -70,12 +70,19 @@ def _moment(value: datetime) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
+class Text:
+    """A line as it goes into a row."""
+
     content: bytes
     search: bytes
 
 
-async def load(conn: Connection, rows: int, groups: int, lines: Lines, tell: Callable[[int], None]) -> Loaded:
+def texts_of(lines: Lines) -> list[Text]:
+    """Prepare lines once for all loads."""
+    return [Text(line.encode(), search_text(line).encode()) for line in lines.texts]
+
+
+async def load(conn: Connection, rows: int, groups: int, texts: Sequence[Text], tell: Callable[[int], None]) -> Loaded:
     """Fill a new database with memories spread over groups, then index and count them. ``tell``: how many were written."""
     await conn.execute("INSERT INTO embedding_spaces (model, dim) VALUES ('bench', %(dim)s)", {"dim": DIM})
     await conn.execute(
@@ -89,7 +96,7 @@ async def load(conn: Connection, rows: int, groups: int, lines: Lines, tell: Cal
     for index in indexes:
         await conn.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(index.name)))
     began = time.perf_counter()
-    await _copy(conn, rows, groups, lines, tell)
+    await _copy(conn, rows, groups, texts, tell)
     copied = time.perf_counter()
     await conn.execute("SET maintenance_work_mem = '256MB'")
     for index in indexes:
@@ -99,9 +106,8 @@ async def load(conn: Connection, rows: int, groups: int, lines: Lines, tell: Cal
     return Loaded(copied - began, time.perf_counter() - copied)
 
 
-async def _copy(conn: Connection, rows: int, groups: int, lines: Lines, tell: Callable[[int], None]) -> None:
+async def _copy(conn: Connection, rows: int, groups: int, texts: Sequence[Text], tell: Callable[[int], None]) -> None:
     rng = random.Random(1)
-    texts = [_Texts(line.encode(), search_text(line).encode()) for line in lines.texts]
     now = _moment(datetime.now(UTC))
     written = 0
     async with (
@@ -126,7 +132,7 @@ async def _copy(conn: Connection, rows: int, groups: int, lines: Lines, tell: Ca
         await copy.write(struct.pack(">h", -1))
 
 
-def _row(number: int, groups: int, texts: _Texts, halves: bytes, now: bytes) -> bytes:
+def _row(number: int, groups: int, text: Text, halves: bytes, now: bytes) -> bytes:
     """One row: one in 50 of a group is about each member, one in 100 is archived."""
     turn = number // groups
     archived = turn % 100 == 99
@@ -137,9 +143,9 @@ def _row(number: int, groups: int, texts: _Texts, halves: bytes, now: bytes) -> 
             _field(b"member"),
             _number(FIRST_MEMBER + turn % MEMBERS),
             _field(MEMORY_KINDS[turn // MEMBERS % len(MEMORY_KINDS)].encode()),
-            _field(texts.content),
+            _field(text.content),
             _field(b"%d" % number),
-            _field(texts.search),
+            _field(text.search),
             struct.pack(">ii", 4, 1),
             _field(struct.pack(">hh", DIM, 0) + halves),
             _field(b"archived" if archived else b"active"),

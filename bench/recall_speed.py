@@ -17,7 +17,7 @@ from rich.progress import Progress
 
 from bench.data.chat import Lines, chat_lines, question
 from bench.process import scratch
-from bench.recall_load import FIRST_MEMBER, Loaded, Size, a_vector, biggest_index, load, sizes
+from bench.recall_load import FIRST_MEMBER, Loaded, Size, Text, a_vector, biggest_index, load, sizes, texts_of
 from bench.recall_plain import Plain, build_plain
 from bench.report import Section, median, percentile, table, verdict
 from db.embedding_indexes import tend_indexes
@@ -75,7 +75,7 @@ class Findings:
 
 async def run(*, small: bool) -> Section:
     """Measure every layout in a database of its own."""
-    lines = chat_lines()
+    said = _Said(lines := chat_lines(), texts_of(lines))
     findings: list[Findings] = []
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
         for layout in SMALL_LAYOUTS if small else LAYOUTS:
@@ -85,7 +85,7 @@ async def run(*, small: bool) -> Section:
                 progress.update(task, completed=written)  # pyright: ignore[reportArgumentType]
 
             with scratch() as folder:
-                findings.append(await _measure(Path(folder), layout, lines, tell))
+                findings.append(await _measure(Path(folder), layout, said, tell))
     return Section("recall-speed", "召回：速度与过滤", _told(findings, lines))
 
 
@@ -103,9 +103,16 @@ async def _opened(folder: Path) -> AsyncGenerator[tuple[Database, Connection]]:
         await asyncio.to_thread(server.stop)
 
 
-async def _measure(folder: Path, layout: Layout, lines: Lines, tell: Callable[[int], None]) -> Findings:
+@dataclass(frozen=True, slots=True)
+class _Said:
+    lines: Lines
+    texts: Sequence[Text]
+
+
+async def _measure(folder: Path, layout: Layout, said: _Said, tell: Callable[[int], None]) -> Findings:
+    lines = said.lines
     async with _opened(folder) as (database, conn):
-        found = Findings(layout, await load(conn, layout.rows, layout.groups, lines, tell))
+        found = Findings(layout, await load(conn, layout.rows, layout.groups, said.texts, tell))
         await count_terms(conn)
         began = time.perf_counter()
         await tend_indexes(database, 1)
@@ -167,7 +174,7 @@ def _filters(groups: int) -> list[tuple[str, Scope]]:
     member = Subject("member", FIRST_MEMBER)
     share = f"{100 / groups:.2g}%"
     return [
-        (f"会话（{share} 的行）", Scope(group)),
+        ("会话（全部）" if groups == 1 else f"会话（{share} 的行）", Scope(group)),
         ("会话、一个成员（其中 2%）", Scope(group, subjects=(member,))),
         ("会话、一种（其中 20%）", Scope(group, kinds=("goal",))),
         ("会话、已归档（其中 1%）", Scope(group, statuses=("archived",))),

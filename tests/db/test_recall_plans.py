@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 from collections import Counter
@@ -115,14 +116,32 @@ async def scans(conn: Connection) -> Counter[str]:
     return Counter(dict(rows))
 
 
+async def others(conn: Connection) -> int:
+    """How many connections this database has."""
+    row = await (
+        await conn.execute(
+            """
+            SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND backend_type = 'client backend'
+            """
+        )
+    ).fetchone()
+    return int(row[0]) if row is not None else 0
+
+
 async def used(url: str, asks: list[Ask], scope: Scope) -> Counter[str]:
     """Recall once through connections of its own, and tell what was searched."""
     async with await AsyncConnection.connect(url, autocommit=True) as conn:
-        before = await scans(conn)
+        before, alone = await scans(conn), await others(conn)
         database = Database(url)
         await database.open()
         await recall(database, asks, scope, Wish(10))
         await database.close()
+        # Backends hand in their counts when they end, a little after their client.
+        for _ in range(400):
+            if await others(conn) <= alone:
+                break
+            await asyncio.sleep(0.05)
         return await scans(conn) - before
 
 
