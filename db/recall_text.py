@@ -18,15 +18,15 @@ from db.pool import Connection
 from db.recall_scope import IN_SCOPE, ScopeValue, scope_values, set_leg
 from db.text_query import FUZZY_THRESHOLD, ArrayValue, TextQuery, arrays
 
-RAREST = 8
+RAREST = 16
 """Words of a question that fetch candidates."""
-FETCHED = 800
+FETCHED = 1_600
 """Rows that the words of one question fetch together: what bounds the cost of common words."""
 ENOUGH = 30
 """With so many rows that hold a word exactly, nothing similar is looked for."""
 ALIKE = 200
 """Rows that are fetched for being similar."""
-SCORED = 100
+SCORED = 150
 """Candidates of one question that are scored."""
 TERMS = 96
 """Rarest terms of a question that count in the score."""
