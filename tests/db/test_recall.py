@@ -25,7 +25,7 @@ async def test_what_both_legs_find_comes_before_what_one_ranks_first(memories: M
     await memories.add("周末去爬山", vector=towards(0))
     both = await memories.add("大家约好周五晚上一起去吃火锅", vector=towards(5))
     found = await memories.find(Ask("火锅", towards(0)), wish=Wish(5, prior=False))
-    assert [(one.memory.id, one.text_rank, one.vector_rank) for one in found] == [(both, 2, 2), (2, None, 1), (1, 1, None)]
+    assert [(one.memory.id, one.text_rank, one.vector_rank) for one in found] == [(both, 2, 2), (1, 1, None), (2, None, 1)]
 
 
 def test_fusion_adds_reciprocal_ranks_over_legs_and_questions() -> None:
@@ -36,6 +36,19 @@ def test_fusion_adds_reciprocal_ranks_over_legs_and_questions() -> None:
     assert (by_row[7].text_rank, by_row[7].vector_rank) == (1, None)
     assert (by_row[8].text_rank, by_row[8].vector_rank) == (2, 1)
     assert fuse([], []) == []
+
+
+def test_a_row_that_stands_out_passes_one_that_is_only_placed_the_same() -> None:
+    words = [Place(1, 1, strength=0.9), Place(2, 2, strength=0.3), Place(3, 3, strength=0.2)]
+    meaning = [Place(2, 1, strength=0.86), Place(1, 2, strength=0.85), Place(3, 3, strength=0.80)]
+    assert [one.row for one in fuse(words, meaning)] == [1, 2, 3]
+    plain = [Place(place.row, place.rank) for place in words], [Place(place.row, place.rank) for place in meaning]
+    assert [one.row for one in fuse(*plain)] == [2, 1, 3]
+
+
+def test_strengths_of_different_questions_are_not_compared() -> None:
+    apart = fuse([Place(1, 1, ask=0, strength=0.9)], [Place(2, 1, ask=1, strength=0.8)])
+    assert {one.score for one in apart} == {1 / 61}
 
 
 def test_ties_of_fusion_go_to_the_newer_row() -> None:
