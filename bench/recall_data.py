@@ -31,7 +31,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ReadingSet:
-    """Sentences, the questions that reference figures are for, and all others, which nothing was tuned with."""
+    """Sentences, the questions that reference figures are for, and all others."""
 
     sentences: Sequence[str]
     asked: Sequence[Question]
