@@ -19,9 +19,9 @@ from db.recall_scope import IN_SCOPE, ScopeValue, scope_values, set_leg
 from db.text_query import FUZZY_THRESHOLD, ArrayValue, TextQuery, arrays
 
 RAREST = 16
-"""Words of a question that fetch candidates."""
-FETCHED = 1_600
-"""Rows that the words of one question fetch together: what bounds the cost of common words."""
+"""Words of a question that fetch candidates, rarest first."""
+FETCHED = 800
+"""Rows with which fetching ends: what bounds the cost of common words. Rare words are fetched in full."""
 ENOUGH = 30
 """With so many rows that hold a word exactly, nothing similar is looked for."""
 ALIKE = 200
@@ -47,23 +47,29 @@ LENGTH_CHARS = 100
 _HERE = f"ARRAY[m.conversation_id] && %(conversations)s::bigint[] AND {IN_SCOPE}"
 
 TEXT_LEG = f"""
-    WITH asked AS MATERIALIZED (
+    WITH RECURSIVE asked AS MATERIALIZED (
         SELECT * FROM unnest(%(asks)s::integer[], %(folded)s::text[], %(raw)s::text[]) AS a (ask, folded, raw)
     ), terms AS MATERIALIZED (
         SELECT u.ask, u.term, u.needle, u.is_word, u.weight * ln(1 + s.documents / (1 + coalesce(t.df, 0))) AS weight,
-               row_number() OVER (PARTITION BY u.ask, u.is_word ORDER BY coalesce(t.df, 0), u.place) AS rarity,
-               least(count(*) FILTER (WHERE u.is_word) OVER (PARTITION BY u.ask), %(rarest)s) AS fetching
+               row_number() OVER (PARTITION BY u.ask, u.is_word ORDER BY coalesce(t.df, 0), u.place) AS rarity
         FROM unnest(%(term_asks)s::integer[], %(terms)s::text[], %(needles)s::text[], %(weights)s::float8[],
                     %(are_words)s::boolean[]) WITH ORDINALITY AS u (ask, term, needle, weight, is_word, place)
         CROSS JOIN (SELECT coalesce(max(documents), 1)::float8 AS documents FROM search_stats) AS s
         LEFT JOIN search_terms t ON t.term = u.term
-    ), exact AS MATERIALIZED (
-        SELECT t.ask, t.term, t.weight, r.id
-        FROM terms t
+    ), fetched AS (
+        SELECT a.ask, 0::bigint AS rarity, '' AS term, 0::float8 AS weight, ARRAY[]::bigint[] AS ids, 0 AS total FROM asked a
+        UNION ALL
+        SELECT f.ask, t.rarity, t.term, t.weight, r.ids, f.total + cardinality(r.ids)
+        FROM fetched f
+        JOIN terms t ON t.ask = f.ask AND t.is_word AND t.rarity = f.rarity + 1
         CROSS JOIN LATERAL (
-            SELECT m.id FROM memories m WHERE {_HERE} AND m.search LIKE '%%' || t.needle || '%%' LIMIT %(fetched)s / t.fetching
+            SELECT coalesce(array_agg(h.id), ARRAY[]::bigint[]) AS ids
+            FROM (SELECT m.id FROM memories m WHERE {_HERE} AND m.search LIKE '%%' || t.needle || '%%'
+                  LIMIT %(fetched)s - f.total) AS h
         ) AS r
-        WHERE t.is_word AND t.rarity <= %(rarest)s
+        WHERE f.total < %(fetched)s AND f.rarity < %(rarest)s
+    ), exact AS MATERIALIZED (
+        SELECT f.ask, f.term, f.weight, unnest(f.ids) AS id FROM fetched f
     ), alike AS MATERIALIZED (
         SELECT f.ask, r.id, max(word_similarity(f.text, r.search)) AS similarity
         FROM unnest(%(fuzzy_asks)s::integer[], %(fuzzy)s::text[]) AS f (ask, text)

@@ -51,6 +51,21 @@ def test_strengths_of_different_questions_are_not_compared() -> None:
     assert {one.score for one in apart} == {1 / 61}
 
 
+def test_what_stands_out_more_in_both_legs_comes_first() -> None:
+    text = [Place(1, 1, 0, 0.9), Place(2, 2, 0, 0.85), Place(3, 3, 0, 0.2), Place(4, 4, 0, 0.2)]
+    vector = [Place(2, 1, 0, 0.9), Place(1, 2, 0, 0.5), Place(3, 3, 0, 0.45), Place(4, 4, 0, 0.4)]
+    assert [one.row for one in fuse(text, vector)] == [2, 1, 3, 4]
+    mirrored = [Place(place.row, place.rank, 0, strength) for place, strength in zip(vector, (0.9, 0.88, 0.45, 0.4), strict=True)]
+    clear = [Place(place.row, place.rank, 0, strength) for place, strength in zip(text, (0.9, 0.4, 0.2, 0.2), strict=True)]
+    assert [one.row for one in fuse(clear, mirrored)] == [1, 2, 3, 4]
+
+
+def test_a_row_that_one_leg_lacks_stands_there_as_its_last() -> None:
+    fused = fuse([Place(1, 1, 0, 0.9), Place(2, 2, 0, 0.1)], [Place(3, 1, 0, 0.9), Place(2, 2, 0, 0.1)])
+    assert {one.row for one in fused} == {1, 2, 3}
+    assert fuse([Place(1, 1, 0, 0.9)], [Place(1, 1, 1, 0.9)])[0].score == pytest.approx(2 / 61)
+
+
 def test_ties_of_fusion_go_to_the_newer_row() -> None:
     assert [one.row for one in fuse([Place(3, 1), Place(5, 1), Place(4, 1)], [])] == [5, 4, 3]
 
