@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import rjieba
 
@@ -16,38 +16,24 @@ SENTENCES = 2
 _LEANING = frozenset(
     (
         *("他", "她", "它", "他们", "她们", "它们", "对方", "此人", "这人", "那人", "这位", "那位", "刚才", "刚刚", "方才"),
-        *("上述", "这件事", "那件事", "这个人", "那个人", "该用户"),
+        *("上述", "这件事", "那件事", "这个人", "那个人", "该用户", "该成员", "当时"),
     )
 )
 _PERSONS = frozenset(("我", "你", "您", "我们", "你们", "咱们", "俺"))
 _TWO_WORDS = frozenset(
     (
-        *(("这个", "人"), ("那个", "人"), ("这", "人"), ("那", "人"), ("该", "用户")),
+        *(("这个", "人"), ("那个", "人"), ("这", "人"), ("那", "人"), ("该", "用户"), ("该", "成员")),
         *(("这", "件事"), ("那", "件事"), ("这件", "事"), ("那件", "事")),
     )
 )
 # A title or a saying is not what the claim itself says.
 _QUOTED = re.compile('《[^》]*》|〈[^〉]*〉|“[^”]*”|‘[^’]*’|「[^」]*」|『[^』]*』|"[^"]*"')
-_DAYS = (
-    *(
-        "今天",
-        "今日",
-        "今晚",
-        "今早",
-        "明天",
-        "明日",
-        "明晚",
-        "后天",
-        "昨天",
-        "昨日",
-        "昨晚",
-        "前天",
-        "下周",
-        "上周",
-        "这周",
-        "本周",
-    ),
-    *("下个月", "上个月", "这个月", "明年", "去年", "今年"),
+# These read like a speaker or a day, and are names.
+_NAMES = re.compile(r"我的世界(?!观)|明日方舟|明日之后|今日头条|今日说法|后天性")
+_SAID_ABOVE = re.compile(r"如上所述|(?:上面|前面|上文|前文)(?:所述|说|提|讲)")
+_DAYS = re.compile(
+    r"今[天日晚早年]|明[天日晚早年]|昨[天日晚夜]|大?[前后]天|[去前后]年|[这那前]几天|那天|"
+    r"上上周|下下周|[上下这本]周末?|[上下这]个?月|本月|[上下这]个?星期|[上下这]个?礼拜"
 )
 # 小明天天迟到 is cut as 小 明天 天.
 _BEFORE_MING = frozenset("小阿老大李王张刘陈杨赵黄周吴徐孙朱马胡郭林何高罗")
@@ -63,7 +49,7 @@ def read_claim(text: str, *, about_bot: bool = False) -> str:
     A claim about the bot itself may say 我.
     """
     lines = [line for line in (_clean(line) for line in text.splitlines()) if line]
-    if not lines:
+    if not any(char.isalnum() for line in lines for char in line):
         raise ClaimUnfit("内容是空的")
     if len(lines) > 1:
         raise ClaimUnfit("一次只记一件事，写成一行")
@@ -84,7 +70,7 @@ def _clean(line: str) -> str:
 
 def _leaning(claim: str, *, about_bot: bool) -> str:
     """Say which word needs its surroundings to be understood; empty: none does."""
-    own = _QUOTED.sub(" ", claim)
+    own = _NAMES.sub(" ", _QUOTED.sub(" ", claim))
     if not any(char.isalnum() for char in own):
         own = claim
     # Unknown words are guessed for days only: guessing would glue 他 to what follows it.
@@ -95,8 +81,22 @@ def _leaning(claim: str, *, about_bot: bool) -> str:
             return f"“{word}”离开上下文就看不懂了，请写出名字或具体的事"
         if word in _PERSONS and not (about_bot and word == "我"):
             return f"“{word}”以后分不清是谁，请写出名字"
+    above = _SAID_ABOVE.search(own)
+    if above is not None:
+        return f"“{above[0]}”离开上下文就看不懂了，请写出名字或具体的事"
+    day = _moving_day(own)
+    return f"“{day}”以后就不准了，请写出日期" if day else ""
+
+
+def _moving_day(own: str) -> str:
+    """Find words for a day that moves with the day they are said on, from a word's beginning to a word's end; empty: none."""
+    at, before = 0, ""
     guessed: list[str] = rjieba.cut(own)
-    for before, word in pairwise(["", *guessed]):
-        if word.startswith(_DAYS) and not (word.startswith("明") and before in _BEFORE_MING):
-            return f"“{word}”以后就不准了，请写出日期"
+    ends = set(accumulate(map(len, guessed)))
+    for word in guessed:
+        found = _DAYS.match(own, at)
+        name = word.startswith("明") and before in _BEFORE_MING
+        if found is not None and not name and (len(found[0]) <= len(word) or found.end() in ends):
+            return max(word, found[0], key=len)
+        at, before = at + len(word), word
     return ""
