@@ -51,6 +51,26 @@ async def find_exact(conn: Connection, conversation_id: ConversationId, subject:
         return await cur.fetchone()
 
 
+async def rejected(conn: Connection, conversation_id: ConversationId, subject: Subject, content: str) -> bool:
+    """Tell whether a person archived a memory of these words about the subject: only a person brings it back."""
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            SELECT EXISTS (SELECT FROM memories
+                           WHERE conversation_id = %(conversation)s AND subject_kind = %(subject_kind)s
+                             AND subject_id = %(subject_id)s AND content_key = %(key)s
+                             AND status = 'archived' AND archived_why = 'person' AND locked)
+            """,
+            {
+                "conversation": conversation_id,
+                "subject_kind": subject.kind,
+                "subject_id": subject.user_id,
+                "key": content_key(content),
+            },
+        )
+        return bool(await cur.fetchone())
+
+
 async def insert(conn: Connection, claim: Claim, vector: Vector | None = None) -> MemoryId | None:
     """Write a claim with its evidence; None when an equal active one of its kind is there (it was written meanwhile).
 

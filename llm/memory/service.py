@@ -166,8 +166,10 @@ async def _evidence(conn: Connection, request: SaveRequest) -> tuple[MessageRow,
 
 
 async def _join_equal(conn: Connection, request: SaveRequest, content: str, messages: Sequence[MessageRow]) -> Memory | None:
-    """Add the evidence to an active memory of the same words; None: there is none."""
+    """Add the evidence to an active memory of the same words; None: there is none. Raises Refused: a person archived them."""
     equal = await memories.find_exact(conn, request.conversation_id, request.subject, content)
+    if equal is None and await memories.rejected(conn, request.conversation_id, request.subject, content):
+        raise Refused("主人归档过这句话，不再记")
     if equal is None or not await memories.add_evidence(conn, equal.id, messages):
         return None
     return equal

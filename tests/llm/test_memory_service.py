@@ -10,6 +10,7 @@ import pytest
 
 from db import memories, unlearned
 from db.memory_models import GROUP, MemoryId, Scope, Wish
+from db.memory_moderation import Edit, edit
 from db.pool import Database
 from llm.memory.service import MemoryService
 from tests.db.memory_world import ABOUT_MING, ABOUT_WEI, BOT, MING, WEI, MemoryWorld
@@ -143,6 +144,37 @@ async def test_nobody_is_asked_about_others_other_groups_and_what_is_archived(ju
         await memories.archive(conn, gone, "agent")
     assert (await judged.save(OLD, await judged.world.say("我养了一只橘猫"))).how == "new"
     assert judged.service.requests == []
+
+
+async def test_what_a_person_archived_is_not_written_again(judged: Saving) -> None:
+    old, database = await cat(judged.world), judged.world.database
+    async with database.transaction() as conn:
+        await edit(conn, old, Edit(status="archived"), actor="api")
+    pos = await judged.world.say("我养了一只橘猫")
+    saved = await judged.save("小明養了一隻橘貓。", pos, kind="preference")
+    assert (saved.how, saved.memory, saved.reason) == ("refused", None, "主人归档过这句话，不再记")
+    assert (await judged.save(OLD, await judged.world.say("我养了一只橘猫", WEI), about=ABOUT_WEI)).how == "new"
+    async with database.transaction() as conn:
+        await edit(conn, old, Edit(status="active"), actor="api")
+    assert (await judged.save(OLD, pos)).how == "same"
+
+
+async def test_a_merged_text_that_a_person_archived_is_not_written_again(judged: Saving) -> None:
+    merged = await judged.world.remember(MERGED, about=ABOUT_MING)
+    async with judged.world.database.transaction() as conn:
+        await edit(conn, merged, Edit(status="archived"), actor="api")
+    old = await cat(judged.world)
+    judged.service.script([verdict("refines", 1, MERGED)])
+    saved = await judged.save(NEW, await judged.world.say("猫叫年糕"))
+    assert saved.how == "refused"
+    assert await judged.world.states(old) == ["active"]
+
+
+async def test_what_the_bot_archived_itself_may_be_written_again(judged: Saving) -> None:
+    old = await cat(judged.world)
+    async with judged.world.database.transaction() as conn:
+        await memories.archive(conn, old, "agent")
+    assert (await judged.save(OLD, await judged.world.say("我养了一只橘猫"))).how == "new"
 
 
 async def test_new_stands_beside_the_old(judged: Saving) -> None:
