@@ -65,22 +65,39 @@ def fuse(text: Iterable[Place], vector: Iterable[Place]) -> list[Fused]:
 
 
 def _by_strength(words: Sequence[Place], meaning: Sequence[Place]) -> list[Place]:
-    """Rank the rows of one question by how far they stand out in each leg; one that a leg lacks is as its last."""
-    text, vector = _standing(words), _standing(meaning)
-    if not text or not vector:
+    """Rank the rows of one question by how far they stand out in each leg."""
+    text, vector = _standing(words, PER_LEG), _standing(meaning, 0)
+    if text is None or vector is None:
         return []
-    last_text, last_vector = min(text.values()), min(vector.values())
-    total = {row: TEXT_STRENGTH * text.get(row, last_text) + vector.get(row, last_vector) for row in text.keys() | vector.keys()}
+    total = {row: TEXT_STRENGTH * text.of(row) + vector.of(row) for row in text.rows.keys() | vector.rows.keys()}
     return [Place(row, no) for no, row in enumerate(sorted(total, key=lambda row: (-total[row], -row)), 1)]
 
 
-def _standing(places: Sequence[Place]) -> dict[int, float]:
-    """Tell how many deviations each row's strength is from the leg's mean."""
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How many deviations from the leg's mean each row is, and a row that the leg lacks."""
+
+    rows: dict[int, float]
+    lacking: float
+
+    def of(self, row: int) -> float:
+        return self.rows.get(row, self.lacking)
+
+
+def _standing(places: Sequence[Place], least: int) -> _Standing | None:
+    """Weigh one leg's strengths, filled up with zeros to ``least`` rows; None where it has none.
+
+    Rows that the words do not reach hold none of them: strength 0. Without those a keyword that three rows hold would tell
+    nothing, since the three are alike. Vectors reach every row, and no cosine means nothing.
+    """
     strengths = {place.row: place.strength for place in places if place.strength is not None}
     if not strengths:
-        return {}
-    mean, spread = fmean(strengths.values()), pstdev(strengths.values())
-    return {row: (strength - mean) / spread if spread > 0 else 0.0 for row, strength in strengths.items()}
+        return None
+    every = [*strengths.values(), *(0.0 for _ in range(least - len(strengths)))]
+    mean, spread = fmean(every), pstdev(every)
+    if spread == 0:
+        return _Standing(dict.fromkeys(strengths, 0.0), 0.0)
+    return _Standing({row: (strength - mean) / spread for row, strength in strengths.items()}, (min(every) - mean) / spread)
 
 
 def _add(places: Iterable[Place], weight: float, scores: dict[int, float]) -> dict[int, int]:

@@ -46,6 +46,12 @@ def test_a_row_that_stands_out_passes_one_that_is_only_placed_the_same() -> None
     assert [one.row for one in fuse(*plain)] == [2, 1, 3]
 
 
+def test_a_keyword_that_few_rows_hold_is_not_left_to_the_vectors() -> None:
+    words = [Place(1, 1, strength=0.7), Place(2, 2, strength=0.7)]
+    meaning = [Place(row, no, strength=0.9 - no / 100) for no, row in enumerate((8, 9, 10, 11, 2, 12, 1), 1)]
+    assert [one.row for one in fuse(words, meaning)][:2] == [2, 1]
+
+
 def test_strengths_of_different_questions_are_not_compared() -> None:
     apart = fuse([Place(1, 1, ask=0, strength=0.9)], [Place(2, 1, ask=1, strength=0.8)])
     assert {one.score for one in apart} == {1 / 61}
