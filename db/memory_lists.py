@@ -73,6 +73,7 @@ async def newest(conn: Connection, scope: Scope, *, limit: int, before: MemoryId
                                                                              %(subject_ids)s::bigint[])))
               AND (%(kinds)s::text[] IS NULL OR m.kind = ANY(%(kinds)s))
               AND m.status = ANY(%(statuses)s)
+              AND (%(withdrawn)s OR m.archived_why IS DISTINCT FROM 'withdrawn')
               AND (%(before)s::bigint IS NULL OR m.id < %(before)s)
             ORDER BY m.id DESC
             LIMIT %(limit)s
@@ -83,6 +84,7 @@ async def newest(conn: Connection, scope: Scope, *, limit: int, before: MemoryId
                 "subject_ids": None if subjects is None else [subject.user_id for subject in subjects],
                 "kinds": None if scope.kinds is None else list(scope.kinds),
                 "statuses": list(scope.statuses),
+                "withdrawn": scope.withdrawn,
                 "before": before,
                 "limit": limit,
             },

@@ -87,13 +87,15 @@ class Claim:
 class Scope:
     """Where recall looks: filters inside both legs. None means: any.
 
-    ``conversation_ids`` holds one id, or several that the owner linked.
+    ``conversation_ids`` holds one id, or several that the owner linked. Claims whose evidence was withdrawn are for the
+    owner's eyes: they are left out, archived as they are, unless ``withdrawn`` is set.
     """
 
     conversation_ids: tuple[ConversationId, ...]
     subjects: tuple[Subject, ...] | None = None
     kinds: tuple[MemoryKind, ...] | None = None
     statuses: tuple[MemoryStatus, ...] = ("active",)
+    withdrawn: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,7 @@ async def fetch_recalled(conn: Connection, found: Sequence[Fused], scope: Scope,
                      AS f (id, score, vector_rank, text_rank)
                 JOIN memories m ON m.id = f.id
                 WHERE m.conversation_id = ANY(%(conversations)s::bigint[]) AND m.status = ANY(%(statuses)s::text[])
+                  AND (%(withdrawn)s OR m.archived_why IS DISTINCT FROM 'withdrawn')
             ) AS r
             ORDER BY (r.subject_kind = 'member' AND r.subject_id = ANY(%(each)s::bigint[])
                       AND row_number() OVER (PARTITION BY r.subject_kind, r.subject_id ORDER BY r.score DESC, r.id DESC) = 1)
@@ -125,6 +126,7 @@ async def fetch_recalled(conn: Connection, found: Sequence[Fused], scope: Scope,
                 "text_ranks": [fused.text_rank for fused in found],
                 "conversations": list(scope.conversation_ids),
                 "statuses": list(scope.statuses),
+                "withdrawn": scope.withdrawn,
                 "prior": wish.prior,
                 "fresh_days": FRESH_DAYS,
                 "fresh_weight": FRESH_WEIGHT,

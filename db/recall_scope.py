@@ -15,6 +15,7 @@ IN_SCOPE = """
                 OR (m.subject_kind = ANY(%(others)s::text[]) AND m.subject_id = 0))
     AND (%(any_kind)s OR m.kind = ANY(%(kinds)s::text[]))
     AND m.status = ANY(%(statuses)s::text[])
+    AND (%(withdrawn)s OR m.archived_why IS DISTINCT FROM 'withdrawn')
 """
 """The condition of a memory ``m`` beside its conversation."""
 
@@ -32,6 +33,7 @@ def scope_values(scope: Scope) -> dict[str, ScopeValue]:
         "any_kind": scope.kinds is None,
         "kinds": list(scope.kinds or ()),
         "statuses": list(scope.statuses),
+        "withdrawn": scope.withdrawn,
     }
 
 

@@ -32,7 +32,7 @@ VECTOR_SECONDS = 0.5
 
 _KINDS: dict[MemoryKind, str] = {"fact": "事实", "preference": "偏好", "constraint": "限制", "goal": "目标", "event": "事件"}
 _KIND_WORDS = {chinese: english for english, chinese in _KINDS.items()} | {"约束": "constraint", "计划": "goal"}
-_WHY = {"refined": "已并入别的", "superseded": "已被取代", "withdrawn": "依据已撤回", "agent": "已归档", "person": "已归档"}
+_WHY = {"refined": "已并入别的", "superseded": "已被取代", "agent": "已归档", "person": "已归档"}
 _FOLLOWED = {"refines": "，并入了旧的", "supersedes": "，换掉了旧的", "contradicts": "，和旧的有出入，两条都在"}
 _NUMBER = re.compile(r"\s*[mM#]?\s*(\d{1,18})\s*")
 

@@ -84,7 +84,7 @@ async def list_memories(
     if place is None:
         return Items(items=[])
     statuses: tuple[MemoryStatus, ...] = ("active", "archived") if status == "all" else (status,)
-    scope = Scope((place.id,), subjects=place.only(about.subject), kinds=about.kinds, statuses=statuses)
+    scope = Scope((place.id,), subjects=place.only(about.subject), kinds=about.kinds, statuses=statuses, withdrawn=True)
     if q is not None and q.strip():
         recalled = await view.memory.recall([q], scope, Wish(limit=limit), within=WITHIN_SECONDS)
         async with view.database.connection() as conn:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from db import memories, withdraw
+from db.memory_lists import newest
 from db.memory_models import GROUP, Ask, Claim, MemoryId, Scope, Subject, Wish
 from db.pool import Database, DatabaseUnavailable
 from db.recall import recall
@@ -305,3 +306,18 @@ async def test_a_backend_that_is_killed_withdraws_nothing_by_halves(world: Memor
             await withdrawing
     assert await world.states(cat) == ["active"]
     assert await world.rows("SELECT withdrawn_at, search <> '' FROM messages") == [(None, True)]
+
+
+async def test_what_was_withdrawn_is_found_among_the_archived_only_on_the_owners_wish(world: MemoryWorld) -> None:
+    pos = await world.say("我养了一只橘猫")
+    gone = await world.remember("小明养了一只橘猫", pos, about=ABOUT_MING)
+    kept = await world.remember("小明养了一只橘猫叫年糕", await world.say("叫年糕"), about=ABOUT_MING)
+    async with world.database.connection() as conn:
+        await memories.archive(conn, kept, "agent")
+    await world.withdraw(pos)
+    for withdrawn, expected in ((False, {kept}), (True, {kept, gone})):
+        scope = Scope((world.conversation,), statuses=("active", "archived"), withdrawn=withdrawn)
+        found = await recall(world.database, [Ask("橘猫")], scope, Wish(limit=5))
+        assert {one.memory.id for one in found} == expected
+        async with world.database.connection() as conn:
+            assert {memory.id for memory in await newest(conn, scope, limit=5)} == expected
