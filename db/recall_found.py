@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from psycopg.rows import class_row
 
 from db.fusion import Fused
-from db.memory_models import Ask, Memory, MemoryId, MemoryKind, MemorySource, MemoryStatus, Recalled, Scope, SubjectKind, Wish
-from db.models import ConversationId, TurnId
+from db.memory_models import Ask, Memory, Recalled, Scope, Wish
 from db.pool import Connection
 from db.searchtext import search_text
 from db.vectors import vector_literal
@@ -38,57 +36,14 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
-    id: MemoryId
-    conversation_id: ConversationId
-    subject_kind: SubjectKind
-    subject_id: int
-    kind: MemoryKind
-    content: str
-    status: MemoryStatus
-    archived_why: str | None
-    archived_at: datetime | None
-    locked: bool
-    source: MemorySource
-    turn_id: TurnId | None
-    version: int
-    uses: int
-    used_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
-
-    def memory(self) -> Memory:
-        """Leave the ranking out."""
-        return Memory(
-            id=self.id,
-            conversation_id=self.conversation_id,
-            subject_kind=self.subject_kind,
-            subject_id=self.subject_id,
-            kind=self.kind,
-            content=self.content,
-            status=self.status,
-            archived_why=self.archived_why,
-            archived_at=self.archived_at,
-            locked=self.locked,
-            source=self.source,
-            turn_id=self.turn_id,
-            version=self.version,
-            uses=self.uses,
-            used_at=self.used_at,
-            created_at=self.created_at,
-            updated_at=self.updated_at,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _RecalledRow(_Columns):
+class _RecalledRow(Memory):
     score: float
     vector_rank: int | None
     text_rank: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class _NearRow(_Columns):
+class _NearRow(Memory):
     cosine: float | None
     similarity: float
 
@@ -138,7 +93,7 @@ async def fetch_recalled(conn: Connection, found: Sequence[Fused], scope: Scope,
             },
         )
         rows = await cur.fetchall()
-    return [Recalled(row.memory(), row.score, row.vector_rank, row.text_rank) for row in rows]
+    return [Recalled(row, row.score, row.vector_rank, row.text_rank) for row in rows]
 
 
 async def fetch_near(conn: Connection, rows: Sequence[int], ask: Ask) -> list[Near]:
@@ -163,4 +118,4 @@ async def fetch_near(conn: Connection, rows: Sequence[int], ask: Ask) -> list[Ne
             prepare=False,
         )
         found = await cur.fetchall()
-    return [Near(row.memory(), row.cosine, row.similarity) for row in found]
+    return [Near(row, row.cosine, row.similarity) for row in found]
