@@ -48,8 +48,8 @@ def test_a_row_that_stands_out_passes_one_that_is_only_placed_the_same() -> None
 
 def test_a_keyword_that_few_rows_hold_is_not_left_to_the_vectors() -> None:
     words = [Place(1, 1, strength=0.7), Place(2, 2, strength=0.7)]
-    meaning = [Place(row, no, strength=0.9 - no / 100) for no, row in enumerate((8, 9, 10, 11, 2, 12, 1), 1)]
-    assert [one.row for one in fuse(words, meaning)][:2] == [2, 1]
+    meaning = [Place(100 + no, no, strength=0.9 - no / 1000) for no in range(1, fusion.PER_LEG + 1)]
+    assert [one.row for one in fuse(words, meaning)][:3] == [1, 2, 101]
 
 
 def test_strengths_of_different_questions_are_not_compared() -> None:
