@@ -47,7 +47,7 @@ def test_a_row_that_stands_out_passes_one_that_is_only_placed_the_same() -> None
 
 
 def test_a_keyword_that_few_rows_hold_is_not_left_to_the_vectors() -> None:
-    words = [Place(1, 1, strength=0.7), Place(2, 2, strength=0.7)]
+    words = [Place(1, 1, strength=0.75), Place(2, 2, strength=0.7)]
     meaning = [Place(100 + no, no, strength=0.9 - no / 1000) for no in range(1, fusion.PER_LEG + 1)]
     assert [one.row for one in fuse(words, meaning)][:3] == [1, 2, 101]
 
