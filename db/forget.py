@@ -119,13 +119,15 @@ async def _forget_derived(conn: Connection, conversation_id: ConversationId, use
 
 
 async def _forget_steps(conn: Connection, conversation_id: ConversationId) -> None:
-    """Empty what tools read out or wrote down in this conversation's turns: it may hold anybody's words."""
+    """Empty what tools read out or wrote down in this conversation's turns: it may hold anybody's words.
+
+    What the bot said aloud is its own message, and stays.
+    """
     await conn.execute(
         """
         UPDATE turn_steps s
         SET result = NULL,
-            arguments = CASE WHEN s.name IN ('saveMemory', 'saveNote', 'updateIntimacy', 'archiveMemory', 'searchMemory',
-                                             'searchMessages') THEN NULL ELSE s.arguments END
+            arguments = CASE WHEN s.name = 'speak' THEN s.arguments END
         FROM turns t
         WHERE t.id = s.turn_id AND t.conversation_id = %(conversation)s AND s.kind = 'tool'
           AND (s.result IS NOT NULL OR s.arguments IS NOT NULL)

@@ -129,7 +129,7 @@ async def test_their_words_are_empty_unsearchable_and_unnamed_but_keep_their_pla
 
 async def test_what_tools_wrote_and_read_in_that_group_is_emptied(world: MemoryWorld) -> None:
     other = await MemoryWorld.create(world.database, 5700000002)
-    for number, name in enumerate(("saveMemory", "saveNote", "updateIntimacy", "archiveMemory", "searchMemory", "speak"), 1):
+    for number, name in enumerate(("saveMemory", "saveNote", "updateIntimacy", "updateMood", "searchMemory", "speak"), 1):
         step = TurnStep(number, "tool", name, {"content": "小明养猫"}, "小明养猫", True, START, 1)
         async with world.database.connection() as conn:
             for each in (world, other):
