@@ -58,7 +58,7 @@ async def withdrawn(conn: Connection, messages: Sequence[int]) -> int:
         gone = await cur.fetchall()
     if gone:
         await conn.execute("DELETE FROM memory_uses WHERE memory_id = ANY(%(gone)s)", {"gone": gone})
-        await _stand_again(conn, gone)
+        await stand_again(conn, gone)
     return len(gone)
 
 
@@ -97,8 +97,8 @@ async def _hold(conn: Connection, ids: Sequence[int]) -> None:
         held = cur.rowcount
 
 
-async def _stand_again(conn: Connection, gone: Sequence[int]) -> None:
-    """Make active again what ended claims had taken the place of."""
+async def stand_again(conn: Connection, gone: Sequence[int]) -> None:
+    """Make active again what ended claims had taken the place of. Must run inside a transaction."""
     for _ in range(_TRIES):
         try:
             async with conn.transaction():
@@ -184,7 +184,7 @@ async def forgotten(conn: Connection, conversation_id: ConversationId, user_id: 
             {"touched": touched, "user": user_id},
         )
         gone = await cur.fetchall()
-    await _stand_again(conn, gone)
+    await stand_again(conn, gone)
     await _forget_acts(conn, conversation_id, user_id, gone)
     await conn.execute("DELETE FROM memories WHERE id = ANY(%(gone)s)", {"gone": gone})
     await conn.execute(

@@ -18,6 +18,7 @@ from agent.tools.asked import asker
 from agent.tools.declaration import LARGEST, Label, OptionalLabel, Refused, Tool, ToolArgs, ToolContext, ToolResult
 from agent.tools.subjects import read_subject
 from db import memories
+from db.memory_end import stand_again
 from db.memory_lists import evidence_labels, newest
 from db.memory_models import MEMORY_KINDS, Memory, MemoryId, MemoryKind, Scope, Wish
 from llm.memory.service import SaveRequest
@@ -192,6 +193,8 @@ async def _archive(ctx: ToolContext, args: ArchiveArgs) -> ToolResult:
             raise Refused(f"没有生效中的 {memory_label(memory_id)}。")
         if memory.locked or not await memories.archive(conn, memory_id, "agent"):
             raise Refused(f"{memory_label(memory_id)} 是主人写定的，只能在页面上改。")
+        if args.id in ctx.ledger.saved:
+            await stand_again(conn, [memory_id])  # taking back a slip brings back what it had replaced
     logger.info("第 %s 轮归档了记忆 %d：%s", request.turn_id, memory_id, args.reason[:200])
     return ToolResult(f"{memory_label(memory_id)} 归档了。")
 

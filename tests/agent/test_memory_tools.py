@@ -119,7 +119,7 @@ async def test_a_close_memory_is_judged_at_the_turns_expense(world: World) -> No
     assert await world.rows("SELECT status, archived_why FROM memories WHERE id = %(old)s", old=old) == [
         ("archived", "superseded")
     ]
-    assert f"m{old}" in answers(models)[0] or answers(models)[0].startswith("记下了")
+    assert answers(models)[0] == f"记下了 m{old + 1}，换掉了旧的"
 
 
 async def test_where_learning_is_off_nothing_is_saved(world: World) -> None:
@@ -225,6 +225,20 @@ async def test_a_save_of_this_turn_can_be_archived_again(world: World) -> None:
     later = ScriptedModels(calls(call("archiveMemory", id=1, reason="记错了")), quiet())
     await world.agent(later).run(await world.request())
     assert "只能归档这一轮自己记的" in answers(later)[0]
+
+
+async def test_taking_back_a_save_brings_back_what_it_had_replaced(world: World) -> None:
+    first = await world.say("我最爱吃番茄火锅")
+    old = await world.remember("小明最爱吃番茄火锅", MING, labels=[first])
+    second = await world.say("改了，现在最爱吃辣的火锅", owed=True)
+    wrong = call("archiveMemory", id=f"m{old + 1}", reason="听错了")
+    models = ScriptedModels(calls(save("小明", "小明最爱吃辣的火锅", second)), calls(wrong), quiet())
+    models.verdict = {"relation": "supersedes", "which": 1}
+    await world.agent(models).run(await world.request())
+    assert await world.rows("SELECT id, status, archived_why FROM memories ORDER BY id") == [
+        (old, "active", None),
+        (old + 1, "archived", "agent"),
+    ]
 
 
 async def test_what_was_there_before_is_not_this_turns_own(world: World) -> None:
