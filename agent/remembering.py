@@ -14,7 +14,7 @@ from agent.snapshot import Remembered, Snapshot
 from db.history import Line
 from db.members import named_in
 from db.memory_models import BOT, GROUP, Scope, Subject, Wish
-from db.pool import Database
+from db.pool import Database, DatabaseUnavailable
 from llm.memory.service import MemoryService
 
 logger = logging.getLogger(__name__)
@@ -42,8 +42,8 @@ async def remember(memory: MemoryService, database: Database, snapshot: Snapshot
             return await _remember(memory, database, snapshot, texts)
     except TimeoutError:
         logger.warning("第 %s 轮想起记忆超过 %.0f 秒，这一轮不带记忆", snapshot.request.turn_id, SECONDS)
-    except Exception:  # a turn without memories is better than none
-        logger.exception("第 %s 轮想起记忆时出错，这一轮不带记忆", snapshot.request.turn_id)
+    except DatabaseUnavailable as error:
+        logger.warning("第 %s 轮想起记忆时数据库连不上，这一轮不带记忆：%s", snapshot.request.turn_id, error)
     return snapshot
 
 
