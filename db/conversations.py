@@ -65,17 +65,22 @@ async def ensure(conn: Connection, found: Collection[KnownConversation]) -> list
 
 async def get(conn: Connection, conversation_id: ConversationId) -> Conversation | None:
     """Read one conversation."""
+    return next(iter(await some(conn, [conversation_id])), None)
+
+
+async def some(conn: Connection, ids: Collection[ConversationId]) -> list[Conversation]:
+    """Read conversations by their rows; those that are gone are missing."""
     async with conn.cursor(row_factory=class_row(Conversation)) as cur:
         await cur.execute(
             """
             SELECT id, kind, target_id, name, enabled, talk_frequency, quiet_hours, daily_calls, persona, extra_prompt,
                    learning, quiet_until, muted_until, whole_mute, left_at, last_pos, watermark, diced_pos
             FROM conversations
-            WHERE id = %(id)s
+            WHERE id = ANY(%(ids)s)
             """,
-            {"id": conversation_id},
+            {"ids": list(ids)},
         )
-        return await cur.fetchone()
+        return await cur.fetchall()
 
 
 async def find(conn: Connection, key: ConversationKey) -> Conversation | None:

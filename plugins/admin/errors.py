@@ -36,6 +36,7 @@ _REASONS = {
     "bool_type": "应为 true 或 false",
     "string_type": "应为文字",
     "string_too_long": "不能超过 {max_length} 个字",
+    "too_long": "不能超过 {max_length} 个字",
     "string_too_short": "不能少于 {min_length} 个字",
     "datetime_type": "应为时间，例如 2026-11-30T12:00:00+08:00",
     "datetime_parsing": "应为时间，例如 2026-11-30T12:00:00+08:00",

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from db.memory_models import CONTENT_CHARS, MemoryKind, MemoryStatus, SubjectKind
 from db.models import ConversationKey
+from db.moderation import Storable
 from plugins.admin.errors import explain
 from plugins.admin.params import MAX_ID
 from plugins.admin.subjects import NamedSubject
@@ -17,9 +18,7 @@ _LONGEST_RAW = 20 * CONTENT_CHARS
 
 
 def one_claim(text: str) -> str:
-    """Make a claim's text one line. Raises ValueError where nothing or too much is left, or it cannot be stored."""
-    if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        raise ValueError("不能含有 NUL 或不完整的字符")
+    """Make a claim's text one line. Raises ValueError where nothing or too much is left."""
     line = " ".join(text.split())
     if not line:
         raise ValueError("不能为空")
@@ -28,7 +27,7 @@ def one_claim(text: str) -> str:
     return line
 
 
-Content: TypeAlias = Annotated[str, Field(max_length=_LONGEST_RAW), AfterValidator(one_claim)]
+Content: TypeAlias = Annotated[Storable, Field(max_length=_LONGEST_RAW), AfterValidator(one_claim)]
 QQNumber: TypeAlias = Annotated[int, Field(ge=1, le=MAX_ID)]
 SubjectNumber: TypeAlias = Annotated[int, Field(ge=0, le=MAX_ID)]
 

@@ -80,7 +80,7 @@ async def show_all(conn: Connection, found: Sequence[Memory]) -> list[MemoryItem
     """Show memories, in the same order."""
     if not found:
         return []
-    places = {place.id: place for place in await _places(conn, {memory.conversation_id for memory in found})}
+    places = {place.id: place for place in await conversations.some(conn, {memory.conversation_id for memory in found})}
     about = {(memory.conversation_id, memory.subject_id) for memory in found if memory.subject_kind == "member"}
     names = {
         (member.conversation_id, member.user_id): show_name(member.card, member.nickname, member.user_id)
@@ -102,11 +102,6 @@ async def show_detail(conn: Connection, memory: Memory) -> MemoryDetail | None:
         evidence=[EvidenceItem.model_validate(line) for line in evidence],
         history=[HistoryItem.model_validate(line) for line in history],
     )
-
-
-async def _places(conn: Connection, ids: set[ConversationId]) -> list[Conversation]:
-    found = [await conversations.get(conn, conversation_id) for conversation_id in sorted(ids)]
-    return [place for place in found if place is not None]
 
 
 def _item(memory: Memory, place: Conversation, names: dict[tuple[ConversationId, int], str], bot: str) -> MemoryItem:

@@ -110,6 +110,7 @@ WRONG = [
     ({"persona": "../settings"}, "persona"),
     ({"extra_prompt": "长" * 4001}, "extra_prompt：不能超过 4000 个字"),
     ({"extra_prompt": "a\0b"}, "extra_prompt：不能含有"),
+    ({"persona": "x" * 65}, "persona：不能超过 64 个字"),
     ({"mood": 1}, "mood：不认识这一项"),
     ({"id": 5}, "id：不认识这一项"),
     ([], "应为 JSON 对象"),
