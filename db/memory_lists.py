@@ -154,16 +154,6 @@ async def history_of(conn: Connection, memory_id: MemoryId) -> list[HistoryLine]
         return await cur.fetchall()
 
 
-async def any_active(conn: Connection, conversation_id: ConversationId) -> bool:
-    """Tell whether a conversation has an active memory."""
-    cur = await conn.execute(
-        "SELECT EXISTS (SELECT FROM memories WHERE conversation_id = %(conversation)s AND status = 'active')",
-        {"conversation": conversation_id},
-    )
-    row = await cur.fetchone()
-    return row is not None and bool(row[0])
-
-
 async def export(database: Database, conversation_ids: Sequence[ConversationId]) -> AsyncGenerator[ExportLine]:
     """Read all memories of these conversations (none given: of all), oldest first, a piece at a time."""
     async with database.transaction() as conn, conn.cursor("export", row_factory=class_row(ExportLine)) as cur:

@@ -54,11 +54,6 @@ def query_words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(search_text(text).split()))[:QUERY_WORDS]
 
 
-def query_text(text: str) -> str:
-    """Write the words of a question, parted by spaces."""
-    return " ".join(query_words(text))
-
-
 def content_key(text: str) -> str:
     """Give the same short key to texts that say the same, letter for letter.
 

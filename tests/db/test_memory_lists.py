@@ -122,15 +122,6 @@ async def test_a_circle_does_not_hold_a_withdrawal_up(world: MemoryWorld) -> Non
     assert await world.states(one, two) == ["withdrawn", "withdrawn"]
 
 
-async def test_whether_a_conversation_remembers_anything(world: MemoryWorld) -> None:
-    async with world.database.connection() as conn:
-        assert not await lists.any_active(conn, world.conversation)
-        row = await world.remember("群里周六桌游")
-        assert await lists.any_active(conn, world.conversation)
-        await memories.archive(conn, row, "agent")
-        assert not await lists.any_active(conn, world.conversation)
-
-
 async def exported(world: MemoryWorld, *conversations: ConversationId) -> list[ExportLine]:
     """An export as a list."""
     return [line async for line in lists.export(world.database, conversations)]
