@@ -68,14 +68,7 @@ async def test_a_withdrawn_call_does_not_delay_the_others(world: World, service:
     service.script([slow(0.5, "答甲"), slow(0, "答乙")])
     first = world.say(at(BOT), text(" 问甲"))
     await world.until(lambda: len(service.requests) == 1)
-    world.event(
-        post_type="notice",
-        notice_type="group_recall",
-        group_id=GROUP,
-        user_id=MING,
-        operator_id=MING,
-        message_id=first["message_id"],
-    )
+    world.withdraw(first["message_id"], by=MING)
     world.say(at(BOT), text(" 问乙"), user=WEI)
     await world.until(lambda: world.napcat.texts() == ["答甲", "答乙"], 8)
 

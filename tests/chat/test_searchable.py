@@ -35,14 +35,7 @@ async def test_a_reply_is_found_by_its_own_words_and_not_by_what_it_quotes(world
 async def test_a_withdrawn_message_is_not_found(world: World) -> None:
     said = world.say("说漏嘴的秘密", user=WEI)
     await world.settle()
-    world.event(
-        post_type="notice",
-        notice_type="group_recall",
-        group_id=GROUP,
-        user_id=WEI,
-        operator_id=WEI,
-        message_id=said["message_id"],
-    )
+    world.withdraw(said["message_id"], by=WEI)
     await world.settle()
     assert await found(world, "秘密") == []
     assert await world.rows("SELECT FROM message_vectors") == []
@@ -51,14 +44,7 @@ async def test_a_withdrawn_message_is_not_found(world: World) -> None:
 
 async def test_a_message_withdrawn_before_it_came_is_not_found(world: World) -> None:
     fields = world.message("说漏嘴的秘密", user=WEI)
-    world.event(
-        post_type="notice",
-        notice_type="group_recall",
-        group_id=GROUP,
-        user_id=WEI,
-        operator_id=WEI,
-        message_id=fields["message_id"],
-    )
+    world.withdraw(fields["message_id"], by=WEI)
     await world.settle()
     world.event(**fields)
     await world.settle()

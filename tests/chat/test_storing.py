@@ -88,14 +88,7 @@ async def test_a_withdrawn_message_leaves_quotes_and_owes_nothing(world: World) 
     first = world.say("说漏嘴了", user=WEI)
     world.say(reply(first), text("啥"), user=MING)
     await world.settle()
-    world.event(
-        post_type="notice",
-        notice_type="group_recall",
-        group_id=GROUP,
-        user_id=WEI,
-        operator_id=WEI,
-        message_id=first["message_id"],
-    )
+    world.withdraw(first["message_id"], by=WEI)
     await world.settle()
     rows = await world.messages()
     assert rows[0]["withdrawn_at"] is not None
@@ -106,14 +99,7 @@ async def test_a_withdrawn_message_leaves_quotes_and_owes_nothing(world: World) 
 
 async def test_a_withdraw_notice_may_come_first(world: World) -> None:
     fields = world.message(at(BOT), text(" 算了"))
-    world.event(
-        post_type="notice",
-        notice_type="group_recall",
-        group_id=GROUP,
-        user_id=MING,
-        operator_id=MING,
-        message_id=fields["message_id"],
-    )
+    world.withdraw(fields["message_id"], by=MING)
     await world.settle()
     world.event(**fields)
     await world.settle()

@@ -128,6 +128,17 @@ class World:
         """Somebody says something in a group."""
         return self.event(**self.message(*parts, user=user, group=group, **more))
 
+    def withdraw(self, message_id: Json, *, by: int) -> None:
+        """A member withdraws an own message."""
+        self.event(
+            post_type="notice",
+            notice_type="group_recall",
+            group_id=GROUP,
+            user_id=by,
+            operator_id=by,
+            message_id=message_id,
+        )
+
     def message(self, *parts: str | JsonObject, user: int = MING, group: int = GROUP, **more: Json) -> dict[str, Json]:
         """The fields of a group message, with the next ids."""
         self._seq += 1
