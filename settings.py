@@ -117,7 +117,11 @@ class Settings(BaseModel):
     max_turns: int = Field(4, ge=1, le=64)
     group_daily_calls: int = Field(500, ge=0)
     typing_chars_per_second: float = Field(6, ge=0)
-    learner_seconds: float = Field(60, ge=0)
+    learner_seconds: float = Field(60, ge=0, le=86_400)
+    learner_daily_tokens: int = Field(300_000, ge=0)
+    learner_at_once: int = Field(1, ge=1, le=16)
+    slang_auto_approve: bool = False
+    profile_sensitive: bool = False
     retention_days: int = Field(90, ge=1)
     admin_token: Text = ""
     timezone: Text = "Asia/Shanghai"
@@ -231,6 +235,8 @@ _ACCEPTED = {
     "port": "应为 1 到 65535 的整数",
     "talk_frequency": "应为 0 到 1 的小数，例如 0.3",
     "llm_structured": "应为 json_schema、json_object 或 tool",
+    "slang_auto_approve": "应为 true 或 false",
+    "profile_sensitive": "应为 true 或 false",
     "superusers": '应为 QQ 号列表，例如 ["123456789"]',
     "enabled_groups": "应为群号列表，例如 [123456789]",
     "bot_names": '应为名字列表，例如 ["小满"] 或 小满,满满',

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from agent.prompt.hygiene import plain_name
-from agent.prompt.lines import speaker
 from agent.snapshot import Snapshot
 from db.history import find_members
 from db.memory_models import Subject
 from db.pool import Database
+from llm.hygiene import plain_name
+from llm.lines import speaker
 
 
 async def tagged_names(database: Database, snapshot: Snapshot, users: Iterable[int]) -> dict[int, str]:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from agent.naming import about, tagged_names
-from agent.prompt.hygiene import plain_name
 from agent.snapshot import Remembered, Snapshot
 from db.history import Line
 from db.members import named_in
 from db.memory_models import BOT, GROUP, Scope, Subject, Wish
 from db.pool import Database, DatabaseUnavailable
+from llm.hygiene import plain_name
 from llm.memory.service import MemoryService
 
 logger = logging.getLogger(__name__)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from agent.ports import TurnRequest
 from agent.prompt.history import Chunk, split_chunks
-from agent.prompt.hygiene import plain_name
 from db.history import Line, SnapshotRows, read_snapshot
+from db.learned_models import Learned
 from db.memory_models import Memory
 from db.mind import Mind, read_mind
 from db.pool import Database
+from llm.hygiene import plain_name
 from persona.loader import Persona
 from settings import Settings
 
@@ -41,6 +42,8 @@ class Snapshot:
     mind: Mind
     memories: tuple[Remembered, ...] = ()
     """What it brings to mind, best first."""
+    learned: Learned = field(default_factory=Learned)
+    """What the learner found and it touches."""
 
     @property
     def last_pos(self) -> int:

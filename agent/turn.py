@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from agent.asking import Asker, ChatModels
 from agent.context import TurnContext
 from agent.graph import TurnGraph, build_graph, run_graph
+from agent.learned import add_learned
 from agent.ports import TurnFailed, TurnRequest, TurnResult
 from agent.recorder import TurnRecorder
 from agent.remembering import remember
@@ -62,6 +63,7 @@ class Agent:
         if (settled := nothing_to_do(snapshot)) is not None:
             return TurnResult("nothing_new", settled)
         snapshot = await remember(self.memory, self.database, snapshot)
+        snapshot = await add_learned(self.database, snapshot)
         async with TurnRecorder(self.database, request.turn_id, self.clock) as recorder:
             return await self._run(snapshot, recorder)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from db import memory_end
+from db import learned_end, memory_end
 from db.models import ConversationId
 from db.pool import Connection
 
@@ -28,6 +28,7 @@ async def member(conn: Connection, conversation_id: ConversationId, user_id: int
     await _hold_messages(conn, conversation_id, user_id)
     await _empty_quotes(conn, conversation_id, user_id)
     memories = await memory_end.forgotten(conn, conversation_id, user_id)
+    await learned_end.forgotten(conn, conversation_id, user_id)
     cur = await conn.execute(
         """
         UPDATE messages

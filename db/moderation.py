@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, TypeAlias
 
 from psycopg.rows import class_row
-from psycopg.types.json import Jsonb
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, field_validator
 
+from db import audit
 from db.models import ConversationId, JsonObject
 from db.pool import Connection
 from settings import parse_quiet_hours
@@ -112,16 +112,4 @@ async def record(
     after: JsonObject | None = None,
 ) -> None:
     """Write one act into the audit log. ``actor`` is a QQ number or ``api``."""
-    await conn.execute(
-        """
-        INSERT INTO audit (actor, action, conversation_id, before, after)
-        VALUES (%(actor)s, %(action)s, %(conversation)s, %(before)s, %(after)s)
-        """,
-        {
-            "actor": actor,
-            "action": action,
-            "conversation": conversation_id,
-            "before": None if before is None else Jsonb(before),
-            "after": None if after is None else Jsonb(after),
-        },
-    )
+    await audit.write(conn, audit.Act(actor, action, conversation_id, before, after))

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from psycopg.rows import scalar_row
 
-from db import memory_end
+from db import learned_end, memory_end
 from db.models import ConversationId, MessageRow
 from db.pool import Connection
 
@@ -40,6 +40,7 @@ async def withdraw(
     await _unquote(conn, [row])
     await _settle(conn, [row])
     await memory_end.withdrawn(conn, [row])
+    await learned_end.withdrawn(conn, [row])
     return MessageRow(row)
 
 
@@ -65,6 +66,7 @@ async def catch_up(conn: Connection, keys: Sequence[tuple[int, int]]) -> None:
         await _unquote(conn, rows)
         await _settle(conn, rows)
         await memory_end.withdrawn(conn, rows)
+        await learned_end.withdrawn(conn, rows)
 
 
 async def _remember(conn: Connection, account_id: int, message_id: int, operator_id: int | None, at: datetime) -> None:

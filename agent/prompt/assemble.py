@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
-from agent.prompt import feelings, memories, system, volatile
+from agent.prompt import expressions, feelings, memories, profiles, slang, system, topics, volatile
 from agent.prompt.block import Block, Piece, View
 from agent.prompt.history import render_chunk
 from agent.prompt.ladder import apply, rungs
@@ -25,6 +25,10 @@ BLOCKS: tuple[Block, ...] = (
     Block("rules", 20, "system", "static", _UNBOUNDED, system.rules),
     Block("agreement", 30, "context", "static", 2000, system.agreement),
     # 40: the history, in chunks
+    Block("topics", 32, "now", "volatile", 400, topics.topics),
+    Block("slang", 34, "now", "volatile", 350, slang.slang),
+    Block("expressions", 36, "now", "volatile", 150, expressions.expressions),
+    Block("profiles", 38, "now", "volatile", 350, profiles.profiles),
     Block("note", 42, "now", "volatile", 230, feelings.note),
     Block("liking", 44, "now", "volatile", 120, feelings.liking),
     Block("mood", 46, "now", "volatile", 40, feelings.mood),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from agent.prompt.block import View
-from agent.prompt.hygiene import one_line
-from agent.prompt.lines import speaker
 from db.intimacy import MIDDLE, level
 from db.moods import Mood
+from llm.hygiene import one_line
+from llm.lines import speaker
 
 LIKED = 8
 """As many people's liking is told."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from agent.prompt.lines import WEEKDAYS, clock, day_clock, render_line
 from db.history import Line
+from llm.lines import WEEKDAYS, clock, day_clock, render_line
 
 
 @dataclass(frozen=True, slots=True)

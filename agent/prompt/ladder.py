@@ -24,7 +24,9 @@ def rungs(snapshot: Snapshot) -> Iterator[Trim]:
     yield Trim()
     for dropped in range(1, last + 1):
         yield Trim(chunks_dropped=dropped)
-    optional = frozenset({"note", "mood", "liking", "memories", "people", "agreement"})
+    optional = frozenset(
+        {"note", "mood", "liking", "memories", "people", "agreement", "topics", "slang", "expressions", "profiles"}
+    )
     yield Trim(chunks_dropped=max(0, last), without=optional)
     lines = len(snapshot.chunks[-1].lines) if snapshot.chunks else 0
     while lines > FEWEST_LINES:

@@ -6,9 +6,9 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from agent.prompt.block import View
-from agent.prompt.hygiene import cut, one_line
 from agent.snapshot import Remembered, Snapshot
 from db.memory_models import MemoryId
+from llm.hygiene import cut, one_line
 from llm.tokens import estimate
 
 MARKER = "【记得】"

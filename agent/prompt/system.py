@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agent.prompt.block import View
-from agent.prompt.hygiene import guard
 from agent.prompt.texts import template
+from llm.hygiene import guard
 
 
 def persona(view: View) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from agent.prompt.block import View
-from agent.prompt.hygiene import one_line, plain_name
-from agent.prompt.lines import day_clock, full_clock, label, render_line, speaker
 from agent.prompt.texts import table
 from db.history import Line
+from llm.hygiene import one_line, plain_name
+from llm.lines import day_clock, full_clock, label, render_line, speaker
 
 OWED_MARKER = "【待回应】"
 PEOPLE = 8

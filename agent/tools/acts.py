@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from pydantic import Field
 
-from agent.prompt.lines import label
 from agent.tools.declaration import GROUP_ONLY, Label, Tool, ToolArgs, ToolContext, ToolResult
 from db.history import own_message_at
+from llm.lines import label
 
 WITHDRAW_WITHIN = timedelta(minutes=2)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agent.prompt.lines import label
 from agent.tools.declaration import Refused, ToolContext
 from db.history import Said, said_at
+from llm.lines import label
 
 
 async def asker(ctx: ToolContext, pos: int) -> Said:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from rapidfuzz import fuzz
 
-from agent.prompt.hygiene import NEWLINE
+from llm.hygiene import NEWLINE
 from llm.reasoning import strip_reasoning
 
 SAME_RATIO = 90

@@ -6,12 +6,12 @@ import logging
 
 from pydantic import Field
 
-from agent.prompt.lines import label
 from agent.tools.asked import asker
 from agent.tools.declaration import Label, Refused, Tool, ToolArgs, ToolContext, ToolResult
 from agent.tools.wishes import Wish, asks_for
 from db import forget, unlearned
 from db.history import Said
+from llm.lines import label
 
 logger = logging.getLogger(__name__)
 

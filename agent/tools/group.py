@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from agent.ports import MemberInfo, Notice, PlatformError
-from agent.prompt.hygiene import cut, one_line, plain_name
-from agent.prompt.lines import day_clock
 from agent.tools.declaration import GROUP_ONLY, NoArgs, Tool, ToolArgs, ToolContext, ToolResult
 from agent.tools.subjects import one_member
 from db.history import find_members
+from llm.hygiene import cut, one_line, plain_name
+from llm.lines import day_clock
 
 NOTICES = 5
 NOTICE_CHARS = 250

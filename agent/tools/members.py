@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.prompt.hygiene import plain_name
 from agent.tools.declaration import ToolContext
 from db.history import KnownMember, find_members
+from llm.hygiene import plain_name
 
 SMALLEST_QQ = 10000
 MOST = 10

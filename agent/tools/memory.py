@@ -11,8 +11,6 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from agent.naming import about, tagged_names
-from agent.prompt.hygiene import cut, one_line
-from agent.prompt.lines import label
 from agent.prompt.memories import day, memory_label
 from agent.tools.asked import asker
 from agent.tools.declaration import LARGEST, Label, OptionalLabel, Refused, Tool, ToolArgs, ToolContext, ToolResult
@@ -21,6 +19,8 @@ from db import memories
 from db.memory_end import stand_again
 from db.memory_lists import evidence_labels, newest
 from db.memory_models import MEMORY_KINDS, Memory, MemoryId, MemoryKind, Scope, Wish
+from llm.hygiene import cut, one_line
+from llm.lines import label
 from llm.memory.service import SaveRequest
 
 logger = logging.getLogger(__name__)

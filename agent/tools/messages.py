@@ -8,13 +8,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from agent.prompt.hygiene import one_line
-from agent.prompt.lines import clock, render_line
 from agent.tools.declaration import Refused, Tool, ToolArgs, ToolContext, ToolResult
 from agent.tools.subjects import read_subject
 from db.history import Line
 from db.message_search import HITS, MessageHit, MessageQuery
 from db.timewords import TimeRange, read_when
+from llm.hygiene import one_line
+from llm.lines import clock, render_line
 
 PAGE = 5
 MOST_PAGES = 20

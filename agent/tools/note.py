@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from agent.prompt.hygiene import one_line
 from agent.tools.declaration import Tool, ToolArgs, ToolContext, ToolResult
 from db import notes
 from db.notes import NOTE_CHARS
+from llm.hygiene import one_line
 
 
 class NoteArgs(ToolArgs):

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from agent.prompt.lines import day_clock, label, render_line
 from agent.prompt.volatile import OWED_MARKER
 from agent.tools.declaration import NoArgs, OptionalLabel, Tool, ToolArgs, ToolContext, ToolResult
 from db.history import Line, lines_after, lines_before, owed_between
+from llm.lines import day_clock, label, render_line
 
 RESULT_CHARS = 1500
 LINE_CHARS = 200

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from agent.ports import Delivery, Draft
-from agent.prompt.lines import label, speaker
 from agent.tools.cleaning import clean_reply, repeats
 from agent.tools.declaration import (
     GROUP_ONLY,
@@ -23,6 +22,7 @@ from agent.tools.declaration import (
 )
 from agent.tools.members import resolve
 from db.pool import DatabaseUnavailable
+from llm.lines import label, speaker
 
 
 def _folded(value: object) -> object:

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.prompt.history import Chunk, reading_order, render_chunk, split_chunks
-from agent.prompt.hygiene import cut, guard, one_line, plain_name
-from agent.prompt.lines import render_line, speaker
 from agent.prompt.volatile import OWED_MARKER
 from db.history import Line
+from llm.hygiene import cut, guard, one_line, plain_name
+from llm.lines import render_line, speaker
 
 ZONE = ZoneInfo("Asia/Shanghai")
 NOON = datetime(2026, 11, 30, 4, 0, tzinfo=UTC)

@@ -19,7 +19,9 @@ _HIDDEN_IN_NAME = re.compile(f"[{_INVISIBLE}]")
 _NAME_MARKS = str.maketrans("[]【】［］〔〕「」<>:：∶﹕︰꞉#", "()()()()()()······＃")
 # Our own notices open with 【 and our own quotes with [; where a member writes the same, the bracket becomes another one.
 _GAP = rf"[\s{_INVISIBLE}]*"
-_NOTICE_WORDS = "|".join(_GAP.join(word) for word in ("待回应", "记得", "系统", "提示", "现在", "规则"))
+_NOTICE_WORDS = "|".join(
+    _GAP.join(word) for word in ("待回应", "记得", "系统", "提示", "现在", "规则", "黑话", "表达", "话题", "画像")
+)
 _MARKER = re.compile(rf"【(?={_GAP}(?:{_NOTICE_WORDS}))|\[(?={_GAP}回{_GAP}复)")
 
 

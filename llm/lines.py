@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from agent.prompt.hygiene import cut, one_line, plain_name
 from db.history import Line
+from llm.hygiene import cut, one_line, plain_name
 
 TEXT_CHARS = 500
 QUOTE_CHARS = 40

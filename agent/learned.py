@@ -1,0 +1,47 @@
+"""Adds to a snapshot what the learner found and the snapshot touches, before the prompt is made, within a short time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from agent.remembering import concerned
+from agent.snapshot import Snapshot
+from db import expression_prompt, slang_prompt, topic_prompt, trait_prompt
+from db.learned_models import Learned
+from db.members import named_in
+from db.pool import Database, DatabaseUnavailable
+
+logger = logging.getLogger(__name__)
+
+SECONDS = 1.0
+"""A turn waits no longer for what was learned."""
+TEXT_CHARS = 4000
+
+
+async def add_learned(database: Database, snapshot: Snapshot) -> Snapshot:
+    """Add slang, expressions, topics and traits to a snapshot; without success it stays as it is."""
+    try:
+        async with asyncio.timeout(SECONDS):
+            return replace(snapshot, learned=await _read(database, snapshot))
+    except TimeoutError:
+        logger.warning("第 %s 轮读学到的东西超过 %.0f 秒，这一轮不带", snapshot.request.turn_id, SECONDS)
+    except DatabaseUnavailable as error:
+        logger.warning("第 %s 轮读学到的东西时数据库连不上，这一轮不带：%s", snapshot.request.turn_id, error)
+    return snapshot
+
+
+async def _read(database: Database, snapshot: Snapshot) -> Learned:
+    where = snapshot.request.conversation.id
+    text = "\n".join(line.body for line in snapshot.lines)[-TEXT_CHARS:]
+    news = "\n".join(line.body for line in snapshot.unread)[-TEXT_CHARS:]
+    quoted = [line.quoted_pos for line in snapshot.unread if line.quoted_pos is not None]
+    async with database.connection() as conn:
+        users = concerned(snapshot, await named_in(conn, where, news))
+        return Learned(
+            slang=tuple(await slang_prompt.in_text(conn, where, text)),
+            expressions=tuple(await expression_prompt.fitting(conn, where, news, None)),
+            topics=tuple(await topic_prompt.touched(conn, where, quoted, news)),
+            traits=tuple(await trait_prompt.of_members(conn, where, users)),
+        )

@@ -1,0 +1,126 @@
+"""The audit log: who did what, when, and what it was before. Acts on one row can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg.rows import class_row, scalar_row
+from psycopg.types.json import Jsonb
+
+from db.learned_models import AuditId, Target, TargetKind
+from db.models import ConversationId, Json, JsonObject
+from db.pool import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One act of a person. ``actor`` is a QQ number or ``api``.
+
+    With a ``target`` it can be undone: ``before`` (None: it did not exist) and ``after`` (None: it was deleted) then hold
+    the row's moderated fields and its ``version``.
+    """
+
+    actor: str
+    action: str
+    conversation_id: ConversationId | None = None
+    before: JsonObject | None = None
+    after: JsonObject | None = None
+    target: Target | None = None
+    undoes: AuditId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """An act as it was written down."""
+
+    id: AuditId
+    at: datetime
+    actor: str
+    action: str
+    conversation_id: ConversationId | None
+    before: Mapping[str, Json] | None
+    after: Mapping[str, Json] | None
+    target_kind: TargetKind | None
+    target_id: int | None
+    undone_at: datetime | None
+    undoes: AuditId | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which acts are wanted: newest first, at most ``limit``, older than ``before``; None means any."""
+
+    limit: int
+    before: int | None = None
+    conversation_id: ConversationId | None = None
+    target: Target | None = None
+
+
+async def write(conn: Connection, act: Act) -> AuditId:
+    """Write one act down. Must run inside the transaction of the act itself."""
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            INSERT INTO audit (actor, action, conversation_id, before, after, target_kind, target_id, undoes)
+            VALUES (%(actor)s, %(action)s, %(conversation)s, %(before)s, %(after)s, %(target_kind)s, %(target_id)s, %(undoes)s)
+            RETURNING id
+            """,
+            {
+                "actor": act.actor,
+                "action": act.action,
+                "conversation": act.conversation_id,
+                "before": None if act.before is None else Jsonb(act.before),
+                "after": None if act.after is None else Jsonb(act.after),
+                "target_kind": None if act.target is None else act.target.kind,
+                "target_id": None if act.target is None else act.target.id,
+                "undoes": act.undoes,
+            },
+        )
+        [made] = await cur.fetchall()
+        return AuditId(made)
+
+
+async def acts(conn: Connection, wanted: AuditFilter) -> list[AuditRow]:
+    """List acts, newest first."""
+    async with conn.cursor(row_factory=class_row(AuditRow)) as cur:
+        await cur.execute(
+            """
+            SELECT id, at, actor, action, conversation_id, before, after, target_kind, target_id, undone_at, undoes
+            FROM audit
+            WHERE (%(before)s::bigint IS NULL OR id < %(before)s)
+              AND (%(conversation)s::bigint IS NULL OR conversation_id = %(conversation)s)
+              AND (%(target_kind)s::text IS NULL OR (target_kind = %(target_kind)s AND target_id = %(target_id)s))
+            ORDER BY id DESC
+            LIMIT %(limit)s
+            """,
+            {
+                "before": wanted.before,
+                "conversation": wanted.conversation_id,
+                "target_kind": None if wanted.target is None else wanted.target.kind,
+                "target_id": None if wanted.target is None else wanted.target.id,
+                "limit": wanted.limit,
+            },
+        )
+        return await cur.fetchall()
+
+
+async def hold(conn: Connection, audit_id: AuditId) -> AuditRow | None:
+    """Read one act and keep others from undoing it until the commit."""
+    async with conn.cursor(row_factory=class_row(AuditRow)) as cur:
+        await cur.execute(
+            """
+            SELECT id, at, actor, action, conversation_id, before, after, target_kind, target_id, undone_at, undoes
+            FROM audit
+            WHERE id = %(id)s
+            FOR UPDATE
+            """,
+            {"id": audit_id},
+        )
+        return await cur.fetchone()
+
+
+async def mark_undone(conn: Connection, audit_id: AuditId) -> None:
+    """Say that an act was taken back."""
+    await conn.execute("UPDATE audit SET undone_at = now() WHERE id = %(id)s", {"id": audit_id})
