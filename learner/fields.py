@@ -1,0 +1,43 @@
+"""Field types of what models answer: forgiving in form, strict in substance. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+MOST_LABELS = 20
+_LABEL = re.compile(r"[\s\[【(（#＃]*(\d{1,18})[\s\]】)）]*")
+_CJK = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def _label(value: object) -> object:
+    """Read ``12``, ``"12"``, ``"#12"`` and ``"[#12]"``."""
+    if isinstance(value, str) and (match := _LABEL.fullmatch(value)):
+        return int(match[1])
+    return value
+
+
+def _labels(value: object) -> object:
+    """Read one label, or several in one text, as a list."""
+    if isinstance(value, str):
+        return re.split(r"[,，、;；\s]+", value.strip()) if value.strip() else []
+    return [value] if isinstance(value, int) else value
+
+
+def _chinese(value: str) -> str:
+    text = value.strip()
+    if _LETTER.search(text) and not _CJK.search(text):
+        raise ValueError("请用中文写")
+    return text
+
+
+Label: TypeAlias = Annotated[int, BeforeValidator(_label), Field(ge=1)]
+"""The number of a message as the transcript shows it."""
+Labels: TypeAlias = Annotated[list[Label], BeforeValidator(_labels), Field(min_length=1)]
+"""Evidence: never empty. Take at most MOST_LABELS of them."""
+Chinese: TypeAlias = Annotated[str, AfterValidator(_chinese)]
+"""A text for people: refused where it holds letters and no Chinese character."""
+Confidence: TypeAlias = Annotated[float, Field(ge=0, le=1)]
