@@ -167,6 +167,11 @@ _RELAX: tuple[tuple[re.Pattern[str], Literal["temperature", "response_format", "
 )
 
 
+def blames_format(words: str) -> bool:
+    """Tell whether a refusal is about the response format."""
+    return any(name == "response_format" and pattern.search(words) for pattern, name in _RELAX)
+
+
 def relax(params: Params, words: str) -> Params | None:
     """Leave out the optional parameter that a refusal complains about; None when it names none that was sent."""
     blamed = {name for pattern, name in _RELAX if pattern.search(words)}

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_exponential, wait_random
 
-from llm.capabilities import capabilities_of, relax, strip
+from llm.capabilities import blames_format, capabilities_of, relax, strip
 from llm.errors import ModelRefused, ModelUnavailable
 from llm.failures import AccountRefused, Passing, Unserved, classify
 from llm.types import Answer, Params, Probe
@@ -141,6 +141,10 @@ class ServiceClient:
             )
 
         return note
+
+    def refused_format(self, model: str) -> bool:
+        """Tell whether the service refused a response format of this model since the start."""
+        return any(blames_format(words) for words in self._complaints.get(model, ()))
 
     async def reach(self) -> Probe:
         """Ask for the list of models: any answer but 5xx or a refused key means that the service is there."""

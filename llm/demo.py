@@ -59,6 +59,10 @@ class DemoBackend:
         prompt = sum(estimate(each.text) for each in messages)
         return Answer(message, Usage(prompt_tokens=prompt, completion_tokens=estimate(str(message.tool_calls))))
 
+    def refused_format(self, model: str) -> bool:
+        """Never asked for one."""
+        return False
+
     async def reach(self) -> Probe:
         """Always there."""
         return Probe(True, 0, "演示模型在回答：它不是语言模型")

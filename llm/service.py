@@ -125,7 +125,7 @@ class Models:
         """
         if self.is_demo:
             raise StructuredFailed("演示模型不做结构化推断：设置 LLM_BASE_URL 与 LLM_MODEL 后才能学习")
-        call = plan(task, schema, structured_mode(self._plan.structured, capabilities_of(self.model_name(role))))
+        call = plan(task, schema, self._structured_mode(self.model_name(role)))
         context = replace(context, task=task)
         params = call.params(self._params(role))
         messages = call.messages(prompt)
@@ -140,6 +140,11 @@ class Models:
             return call.read(reply.message, schema)
         except Unfit as unfit:
             raise StructuredFailed(f"任务 {task} 的结果两次都不合格：{unfit}") from unfit
+
+    def _structured_mode(self, model: str) -> StructuredMode:
+        """Choose the way to ask; where the service knows no schemas, the prompt says what the answer must be."""
+        mode = structured_mode(self._plan.structured, capabilities_of(model))
+        return "json_object" if mode == "json_schema" and self._backend.refused_format(model) else mode
 
     def _params(self, role: ModelRole) -> Params:
         return compose(Features("", self.own_roles), Params(role=role), TUNE)

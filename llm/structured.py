@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
+import json_repair
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, JsonValue, ValidationError
 
@@ -19,6 +20,9 @@ T = TypeVar("T", bound=BaseModel)
 TASK_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_ECHO = 4000
 MAX_PROBLEMS = 8
+MAX_MENDED = 200_000
+"""Characters of an answer that mending is tried on."""
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _FENCED = re.compile(r"```[\w-]*\s*\n?(.*?)```", re.DOTALL)
 # Services that check schemas strictly know none of these; pydantic checks them afterwards.
 _DROPPED = {"title", "default", "examples", "minLength", "maxLength", "uniqueItems", "discriminator", "deprecated"}
@@ -75,7 +79,8 @@ class StructuredCall:
 
     def read(self, answer: AIMessage, schema: type[T]) -> T:
         """Make an instance of the answer, from the tool call or the text. Raises Unfit."""
-        value = next((call["args"] for call in answer.tool_calls if call["name"] == self.task), None)
+        given = next((call["args"] for call in answer.tool_calls if call["name"] == self.task), None)
+        value = None if given is None else _storable(given)
         if value is None and answer.invalid_tool_calls:
             value = parse_object(answer.invalid_tool_calls[0]["args"] or "")
         if value is None:
@@ -130,17 +135,45 @@ def _tighten(node: JsonValue) -> tuple[Json, bool]:
 
 
 def parse_object(text: str) -> dict[str, JsonValue]:
-    """Find the JSON object in a text, with or without a code fence or words around it. Raises Unfit."""
+    """Find the JSON object in a text, with or without a code fence or words around it. Raises Unfit.
+
+    What is only written badly (quotes, commas, comments, Python's words) is mended; what was cut off is not, since its end
+    would be lost without a word.
+    """
     fenced = _FENCED.search(text)
     candidates = [text.strip(), *([fenced.group(1).strip()] if fenced else []), text[text.find("{") : text.rfind("}") + 1]]
-    for candidate in candidates:
-        try:
-            value: JsonValue = json.loads(candidate, strict=False)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            return value
+    for read in (_strictly, _mending):
+        for candidate in candidates:
+            value = read(candidate)
+            if isinstance(value, dict):
+                return {key: _storable(inner) for key, inner in value.items()}
     raise Unfit("没有给出一个完整的 JSON 对象")
+
+
+def _strictly(text: str) -> JsonValue:
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _mending(text: str) -> JsonValue:
+    whole = all(text.count(opening) == text.count(closing) for opening, closing in ("{}", "[]"))
+    if not whole or not text.startswith("{") or len(text) > MAX_MENDED:
+        return None
+    try:
+        return cast("JsonValue", json_repair.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _storable(value: JsonValue) -> JsonValue:
+    """Replace what no database takes: lone surrogates and NUL."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode().replace("\0", "�") if _UNSTORABLE.search(value) else value
+    if isinstance(value, list):
+        return [_storable(inner) for inner in value]
+    return {key: _storable(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 def _problems(error: ValidationError) -> str:

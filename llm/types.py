@@ -96,6 +96,10 @@ class Backend(Protocol):
         """Ask a model, retrying for at most ``within`` seconds. Raises ModelError."""
         ...
 
+    def refused_format(self, model: str) -> bool:
+        """Tell whether the model's service refused a response format before."""
+        ...
+
     async def reach(self) -> Probe:
         """Find out cheaply whether the service answers; never raises for a service that does not."""
         ...

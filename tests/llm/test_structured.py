@@ -145,6 +145,20 @@ async def test_a_service_without_response_format_is_asked_without(open_models: O
         assert (await models.structured("slang", Slang, PROMPT, context=CONTEXT)).terms
 
 
+async def test_a_service_that_refused_the_format_is_told_the_schema_in_words_from_then_on(open_models: Opener):
+    def brain(body: JsonObject) -> Answer:
+        if "response_format" in body:
+            return failure(400, "response_format.type json_schema is not supported")
+        return says(GOOD_TEXT)
+
+    async with FakeService(brain=brain) as service, open_models(service) as models:
+        await models.structured("slang", Slang, PROMPT, context=CONTEXT)
+        before = len(service.requests)
+        await models.structured("slang", Slang, PROMPT, context=CONTEXT)
+        assert len(service.requests) == before + 1
+        assert "JSON Schema" in json.dumps(service.requests[-1]["messages"], ensure_ascii=False)
+
+
 async def test_reasoning_around_the_object_is_no_matter(open_models: Opener):
     async with FakeService(says('<think>{"terms": 1}</think>' + GOOD_TEXT)) as service, open_models(service) as models:
         await models.structured("slang", Slang, PROMPT, context=CONTEXT)
@@ -176,6 +190,41 @@ def test_a_task_name_that_services_refuse_is_a_mistake(name: str):
 @pytest.mark.parametrize("text", ['{"a": 1}', ' {"a": 1}\n', '```json\n{"a": 1}\n```', '结果：{"a": 1}。', '```\n{"a": 1}```完'])
 def test_an_object_is_found(text: str):
     assert parse_object(text) == {"a": 1}
+
+
+MALFORMED = {
+    "trailing commas": '{"a": [1, 2,], "b": "好",}',
+    "single quotes": "{'a': [1, 2], 'b': '好'}",
+    "bare keys": '{a: [1, 2], b: "好"}',
+    "fullwidth marks": "{“a”：[1, 2]，“b”：“好”}",
+    "a comment": '{"a": [1, 2], // 编号\n "b": "好"}',
+    "no comma": '{"a": [1, 2] "b": "好"}',
+    "a fence and prose": '这是结果：\n```json\n{"a": [1, 2,], "b": "好"}\n```\n希望有帮助{}',
+    "a raw line break": '{"a": [1, 2], "b": "\n好\n"}',
+}
+
+
+@pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED)
+def test_what_is_only_written_badly_is_mended(text: str):
+    found = parse_object(text)
+    assert found["a"] == [1, 2]
+    assert str(found["b"]).strip() == "好"
+
+
+def test_quotes_inside_a_text_are_kept():
+    assert parse_object('{"a": "他说"你好"了", "b": 1}') == {"a": '他说"你好"了', "b": 1}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"items": [{"term": "摸鱼"}, {"term": "开', '{"items": [{"term": "摸鱼"}', '{"items": ["摸鱼", {"a": 1}']
+)
+def test_what_was_cut_off_is_not_mended(text: str):
+    with pytest.raises(Unfit):
+        parse_object(text)
+
+
+def test_what_no_database_takes_is_replaced():
+    assert parse_object(r'{"a": ["\ud83d", {"b": "x\u0000y"}]}') == {"a": ["?", {"b": "x�y"}]}
 
 
 @pytest.mark.parametrize("text", ["", "{", "}{", "[1]", "null", "[" * 100_000, '{"a": 1'])
