@@ -48,16 +48,6 @@ class AuditRow:
     undoes: AuditId | None
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
-    """Which acts are wanted: newest first, at most ``limit``, older than ``before``; None means any."""
-
-    limit: int
-    before: int | None = None
-    conversation_id: ConversationId | None = None
-    target: Target | None = None
-
-
 async def write(conn: Connection, act: Act) -> AuditId:
     """Write one act down. Must run inside the transaction of the act itself."""
     async with conn.cursor(row_factory=scalar_row) as cur:
@@ -80,30 +70,6 @@ async def write(conn: Connection, act: Act) -> AuditId:
         )
         [made] = await cur.fetchall()
         return AuditId(made)
-
-
-async def acts(conn: Connection, wanted: AuditFilter) -> list[AuditRow]:
-    """List acts, newest first."""
-    async with conn.cursor(row_factory=class_row(AuditRow)) as cur:
-        await cur.execute(
-            """
-            SELECT id, at, actor, action, conversation_id, before, after, target_kind, target_id, undone_at, undoes
-            FROM audit
-            WHERE (%(before)s::bigint IS NULL OR id < %(before)s)
-              AND (%(conversation)s::bigint IS NULL OR conversation_id = %(conversation)s)
-              AND (%(target_kind)s::text IS NULL OR (target_kind = %(target_kind)s AND target_id = %(target_id)s))
-            ORDER BY id DESC
-            LIMIT %(limit)s
-            """,
-            {
-                "before": wanted.before,
-                "conversation": wanted.conversation_id,
-                "target_kind": None if wanted.target is None else wanted.target.kind,
-                "target_id": None if wanted.target is None else wanted.target.id,
-                "limit": wanted.limit,
-            },
-        )
-        return await cur.fetchall()
 
 
 async def hold(conn: Connection, audit_id: AuditId) -> AuditRow | None:

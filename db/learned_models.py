@@ -20,7 +20,7 @@ ReviewStatus = Literal["candidate", "approved", "rejected"]
 """Of slang and expressions."""
 TraitKind = Literal["alias", "interest", "style", "relation", "fact"]
 TRAIT_KINDS: tuple[TraitKind, ...] = ("alias", "interest", "style", "relation", "fact")
-TargetKind = Literal["slang", "expression", "trait"]
+TargetKind = Literal["slang", "expression", "trait", "memory", "conversation"]
 
 
 @dataclass(frozen=True, slots=True)

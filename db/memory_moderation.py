@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from psycopg.errors import UniqueViolation
+from pydantic import BaseModel
 
 from db import memories
+from db.audit import Act, write
+from db.learned_models import Target
 from db.memory_models import Claim, Memory, MemoryId, MemoryKind, MemoryStatus, Subject
-from db.models import ConversationId, Json
-from db.moderation import record
+from db.models import ConversationId, Json, JsonObject
 from db.pool import Connection
 from db.searchtext import content_key, search_text
 
@@ -50,6 +52,7 @@ def _shown(memory: Memory) -> dict[str, Json]:
         "kind": memory.kind,
         "content": memory.content,
         "status": memory.status,
+        "version": memory.version,
     }
 
 
@@ -67,13 +70,9 @@ async def create(conn: Connection, claim: Claim, *, actor: str) -> tuple[Memory,
     memory = await _read(conn, row_id)
     if memory.status != "active":
         raise LookupError(_GONE)
-    await record(
-        conn,
-        actor=actor,
-        action="memory.create" if fresh is not None else "memory.lock",
-        conversation_id=claim.conversation_id,
-        after=_shown(memory),
-    )
+    target = None if fresh is None else Target("memory", memory.id)
+    action = "memory.lock" if target is None else "memory.create"
+    await write(conn, Act(actor, action, claim.conversation_id, None, _shown(memory), target))
     return memory, fresh is not None
 
 
@@ -95,15 +94,35 @@ async def edit(conn: Connection, memory_id: MemoryId, wanted: Edit, *, actor: st
         twin = await _equal(conn, before.conversation_id, before.subject, kind, content)
         raise Duplicate(twin or before) from error
     after = await _read(conn, memory_id)
-    await record(
-        conn,
-        actor=actor,
-        action="memory.change",
-        conversation_id=before.conversation_id,
-        before=_shown(before),
-        after=_shown(after),
-    )
+    target = Target("memory", memory_id)
+    await write(conn, Act(actor, "memory.change", before.conversation_id, _shown(before), _shown(after), target))
     return after
+
+
+class _Fields(BaseModel):
+    """What an act of a person changes in a memory, as the audit log keeps it."""
+
+    content: str
+    kind: MemoryKind
+    status: MemoryStatus
+
+
+async def restore(conn: Connection, memory_id: int, fields: JsonObject | None, version: int) -> bool:
+    """Put a memory back as it was (None: it was not there, so it is archived); False: it changed since, or an equal one is there.
+
+    Must run inside a transaction.
+    """
+    await conn.execute("SELECT FROM memories WHERE id = %(id)s FOR NO KEY UPDATE", {"id": memory_id})
+    current = await memories.get(conn, MemoryId(memory_id))
+    if current is None or current.version != version:
+        return False
+    wanted = _Fields.model_validate(fields or {**_shown(current), "status": "archived"})
+    try:
+        async with conn.transaction():
+            await _write(conn, current, content=wanted.content, kind=wanted.kind, status=wanted.status)
+    except UniqueViolation:
+        return False
+    return True
 
 
 async def _write(conn: Connection, before: Memory, *, content: str, kind: MemoryKind, status: MemoryStatus) -> None:
@@ -139,7 +158,7 @@ async def delete(conn: Connection, memory_id: MemoryId, *, actor: str) -> bool:
     cur = await conn.execute("DELETE FROM memories WHERE id = %(id)s", {"id": memory_id})
     if cur.rowcount == 0:
         return False
-    await record(conn, actor=actor, action="memory.delete", conversation_id=before.conversation_id, before=_shown(before))
+    await write(conn, Act(actor, "memory.delete", before.conversation_id, _shown(before)))
     return True
 
 

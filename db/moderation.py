@@ -8,7 +8,9 @@ from psycopg.rows import class_row
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, field_validator
 
 from db import audit
-from db.models import ConversationId, JsonObject
+from db.audit import Act, AuditRow
+from db.learned_models import Target
+from db.models import ConversationId, Json, JsonObject
 from db.pool import Connection
 from settings import parse_quiet_hours
 
@@ -63,6 +65,43 @@ async def change_settings(conn: Connection, conversation_id: ConversationId, wan
 
     Must run inside a transaction. ``actor`` is a QQ number or ``api``. What changes nothing leaves no trace.
     """
+    old = await _hold(conn, conversation_id)
+    if old is None:
+        return False
+    before = old.model_dump()
+    new = before | wanted.model_dump(include=wanted.model_fields_set)
+    changed = {name for name in new if new[name] != before[name]}
+    if not changed:
+        return True
+    await _set(conn, conversation_id, new)
+    act = Act(
+        actor,
+        "conversation.change",
+        conversation_id,
+        {name: before[name] for name in changed},
+        {name: new[name] for name in changed},
+        Target("conversation", conversation_id),
+    )
+    await audit.write(conn, act)
+    return True
+
+
+async def restore_settings(conn: Connection, act: AuditRow) -> bool:
+    """Put back the settings that an act changed; False: one of them changed since, or the conversation is gone."""
+    if act.conversation_id is None or act.before is None or act.after is None:
+        return False
+    current = await _hold(conn, act.conversation_id)
+    if current is None:
+        return False
+    now = current.model_dump()
+    if any(now.get(name) != value for name, value in act.after.items()):
+        return False
+    await _set(conn, act.conversation_id, ConversationSettings.model_validate(now | dict(act.before)).model_dump())
+    return True
+
+
+async def _hold(conn: Connection, conversation_id: ConversationId) -> ConversationSettings | None:
+    """Read the settings and keep others from changing them until the commit."""
     async with conn.cursor(row_factory=class_row(ConversationSettings)) as cursor:
         await cursor.execute(
             """
@@ -73,14 +112,10 @@ async def change_settings(conn: Connection, conversation_id: ConversationId, wan
             """,
             {"id": conversation_id},
         )
-        old = await cursor.fetchone()
-    if old is None:
-        return False
-    before = old.model_dump()
-    new = before | wanted.model_dump(include=wanted.model_fields_set)
-    changed = {name for name in new if new[name] != before[name]}
-    if not changed:
-        return True
+        return await cursor.fetchone()
+
+
+async def _set(conn: Connection, conversation_id: ConversationId, values: dict[str, Json]) -> None:
     await conn.execute(
         """
         UPDATE conversations
@@ -89,17 +124,8 @@ async def change_settings(conn: Connection, conversation_id: ConversationId, wan
             learning = %(learning)s, updated_at = now()
         WHERE id = %(id)s
         """,
-        new | {"id": conversation_id},
+        {**values, "id": conversation_id},
     )
-    await record(
-        conn,
-        actor=actor,
-        action="conversation.change",
-        conversation_id=conversation_id,
-        before={name: before[name] for name in changed},
-        after={name: new[name] for name in changed},
-    )
-    return True
 
 
 async def record(

@@ -8,6 +8,7 @@ from datetime import datetime
 from psycopg.rows import class_row
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, computed_field
 
+from db.learned_models import AuditId, TargetKind
 from db.models import Conversation, ConversationId, ConversationKey, Kind, SendReason, SendStatus, display
 from db.pool import Connection
 
@@ -217,13 +218,19 @@ class AuditItem(Row):
 
     id: int
     at: datetime
-    actor: str = Field(description="QQ 号，或 api")
+    actor: str = Field(description="QQ 号、api 或 auto（自动通过）")
     action: str
     conversation_id: int | None
     kind: Kind | None
     target_id: int | None
-    before: JsonValue
-    after: JsonValue
+    before: JsonValue = Field(description="之前的样子；null：之前没有")
+    after: JsonValue = Field(description="之后的样子；null：删掉了")
+    row_kind: TargetKind | None = Field(
+        description="slang、expression、trait、memory、conversation；null：不能撤销"
+    )
+    row_id: int | None = Field(description="它的编号")
+    undone_at: datetime | None = Field(description="什么时候被撤销；null：没有撤销")
+    undoes: int | None = Field(description="它撤销的是哪一步")
 
 
 async def audit(conn: Connection, page: Page) -> list[AuditItem]:
@@ -231,7 +238,8 @@ async def audit(conn: Connection, page: Page) -> list[AuditItem]:
     async with conn.cursor(row_factory=class_row(AuditItem)) as cursor:
         await cursor.execute(
             """
-            SELECT a.id, a.at, a.actor, a.action, a.conversation_id, c.kind, c.target_id, a.before, a.after
+            SELECT a.id, a.at, a.actor, a.action, a.conversation_id, c.kind, c.target_id, a.before, a.after,
+                   a.target_kind AS row_kind, a.target_id AS row_id, a.undone_at, a.undoes
             FROM audit a
             LEFT JOIN conversations c ON c.id = a.conversation_id
             WHERE (%(target)s::bigint IS NULL OR (c.kind = %(kind)s AND c.target_id = %(target)s))
@@ -242,3 +250,9 @@ async def audit(conn: Connection, page: Page) -> list[AuditItem]:
             page.parameters,
         )
         return await cursor.fetchall()
+
+
+async def audit_of(conn: Connection, audit_id: AuditId) -> AuditItem | None:
+    """Read one act; None: there is none."""
+    [found] = await audit(conn, Page(limit=1, before=audit_id + 1)) or [None]
+    return found if found is not None and found.id == audit_id else None

@@ -1,4 +1,4 @@
-"""``/api/outbox`` and ``/api/audit``: what left, and who changed what."""
+"""``/api/outbox``: what left, and what became of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from db import reports
 from db.models import SendStatus
-from db.reports import AuditItem, OutboxItem
+from db.reports import OutboxItem
 from plugins.admin.access import View
 from plugins.admin.errors import ChineseRoute
 from plugins.admin.params import AnyPage, Items
@@ -23,12 +23,4 @@ async def list_outbox(
     """List what was sent or is to be sent, newest first."""
     async with view.database.connection() as conn:
         items = await reports.outbox(conn, page, status=status)
-    return Items(items=items, next_before=items[-1].id if len(items) == page.limit else None)
-
-
-@router.get("/audit", summary="审计", tags=["审计"])
-async def list_audit(page: AnyPage, view: View) -> Items[AuditItem]:
-    """List what people changed, newest first, with the values before and after."""
-    async with view.database.connection() as conn:
-        items = await reports.audit(conn, page)
     return Items(items=items, next_before=items[-1].id if len(items) == page.limit else None)

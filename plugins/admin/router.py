@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Depends, HTTPException
 
 from plugins.admin import (
+    audit,
     conversations,
     embedding,
     health,
@@ -36,7 +37,7 @@ def build_router(find: FindView, token: str) -> APIRouter:
         dependencies=[Depends(require_token(token))],
         responses={401: {"model": Problem}, 422: {"model": Problem}, 503: {"model": Problem}},
     )
-    for part in (conversations, messages, turns, logs, usage, embedding, imports, memories, recall, search, members):
+    for part in (conversations, messages, turns, logs, usage, embedding, imports, memories, recall, search, members, audit):
         private.include_router(part.router)
     private.include_router(_unknown)
     api.include_router(private)

@@ -23,6 +23,7 @@ PATHS = [
     ("GET", "/api/outbox"),
     ("GET", "/api/usage"),
     ("GET", "/api/audit"),
+    ("POST", "/api/audit/1/undo"),
     ("GET", "/api/embedding"),
     ("GET", "/api/memories?group_id=7000000101"),
     ("POST", "/api/memories"),

@@ -194,6 +194,7 @@ async def test_a_deleted_memory_is_gone_and_the_log_says_what_it_was(world: Memo
         "kind": "fact",
         "content": "小明养猫",
         "status": "active",
+        "version": 1,
     }
 
 

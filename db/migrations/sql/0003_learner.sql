@@ -183,7 +183,7 @@ CREATE TABLE trait_evidence (
 CREATE INDEX trait_evidence_message ON trait_evidence (message);
 
 -- What an act of moderation was about, and whether it was taken back.
-ALTER TABLE audit ADD COLUMN target_kind text;    -- slang, expression, trait; null: cannot be undone here
+ALTER TABLE audit ADD COLUMN target_kind text;    -- slang, expression, trait, memory, conversation; null: cannot be undone
 ALTER TABLE audit ADD COLUMN target_id bigint;
 ALTER TABLE audit ADD COLUMN undone_at timestamptz;
 ALTER TABLE audit ADD COLUMN undoes bigint REFERENCES audit ON DELETE SET NULL;
