@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 MOST_LABELS = 20
+MOST_ITEMS = 200
 _LABEL = re.compile(r"[\s\[【(（#＃]*(\d{1,18})[\s\]】)）]*")
 _CJK = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -41,3 +42,22 @@ Labels: TypeAlias = Annotated[list[Label], BeforeValidator(_labels), Field(min_l
 Chinese: TypeAlias = Annotated[str, AfterValidator(_chinese)]
 """A text for people: refused where it holds letters and no Chinese character."""
 Confidence: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+
+
+def _one_by_one(value: object, handler: ValidatorFunctionWrapHandler) -> object:
+    if not isinstance(value, list) or not value:
+        return handler(value)
+    good: list[object] = []
+    refused: ValidationError | None = None
+    for item in cast("list[object]", value)[:MOST_ITEMS]:
+        try:
+            good += cast("list[object]", handler([item]))
+        except ValidationError as error:
+            refused = refused or error
+    if refused is not None and not good:
+        raise refused
+    return good
+
+
+EACH = WrapValidator(_one_by_one)
+"""For lists: an item that does not fit costs only itself; where none fits, the answer is refused."""
