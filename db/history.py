@@ -256,6 +256,23 @@ async def lines_after(conn: Connection, conversation_id: ConversationId, *, afte
         return await cur.fetchall()
 
 
+async def lines_at(conn: Connection, conversation_id: ConversationId, positions: Sequence[int]) -> list[Line]:
+    """Read the visible messages with these positions, lowest position first."""
+    async with conn.cursor(row_factory=class_row(Line)) as cur:
+        await cur.execute(
+            _LINES
+            + """
+            WHERE m.conversation_id = %(conversation_id)s
+              AND m.pos = ANY(%(positions)s::bigint[])
+              AND m.withdrawn_at IS NULL
+              AND NOT m.is_command
+            ORDER BY m.pos
+            """,
+            {"conversation_id": conversation_id, "positions": list(positions)},
+        )
+        return await cur.fetchall()
+
+
 async def owed_between(conn: Connection, conversation_id: ConversationId, *, after: int, until: int) -> list[Owed]:
     """Read the open calls with ``after < pos <= until``, lowest position first."""
     async with conn.cursor(row_factory=class_row(Owed)) as cur:

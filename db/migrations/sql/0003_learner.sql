@@ -27,7 +27,6 @@ CREATE TABLE topics (
     first_at        timestamptz NOT NULL,         -- of its first and last message
     last_at         timestamptz NOT NULL,
     last_pos        bigint NOT NULL,
-    messages        integer NOT NULL DEFAULT 0,
     stale           boolean NOT NULL DEFAULT true, -- wants a new summary
     created_at      timestamptz NOT NULL DEFAULT now()
 );
@@ -45,17 +44,18 @@ CREATE TABLE topic_summaries (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     topic_id     bigint NOT NULL REFERENCES topics ON DELETE CASCADE,
     version      integer NOT NULL,
-    title        text NOT NULL CHECK (char_length(title) BETWEEN 1 AND 60),
-    gist         text NOT NULL CHECK (char_length(gist) BETWEEN 1 AND 500),
-    participants bigint[] NOT NULL DEFAULT '{}',
+    title        text NOT NULL CHECK (char_length(title) <= 60),
+    gist         text NOT NULL CHECK (char_length(gist) <= 500),
+    participants bigint[] NOT NULL DEFAULT '{}',  -- who wrote its sources
     open_loops   text[] NOT NULL DEFAULT '{}',
     keywords     text[] NOT NULL DEFAULT '{}',
     search       text NOT NULL,
     sources      bigint[] NOT NULL,               -- row ids of all messages it stands on, those of what it was built on too
     upto_pos     bigint NOT NULL,                 -- the highest position among them
-    dropped_at   timestamptz,                     -- a source was withdrawn
+    dropped_at   timestamptz,                     -- a source was withdrawn: its words are gone
     created_at   timestamptz NOT NULL DEFAULT now(),
-    UNIQUE (topic_id, version)
+    UNIQUE (topic_id, version),
+    CHECK ((dropped_at IS NULL) = (title <> '' AND gist <> ''))
 );
 
 CREATE TABLE slang (
