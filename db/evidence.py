@@ -77,16 +77,24 @@ def _reason(row: Looked) -> str:
     return f"#{row.pos} {_REASONS[row.verdict]}"
 
 
-async def _look(conn: Connection, cited: Cited, labels: Sequence[int]) -> list[Looked]:
+async def hold(conn: Connection, conversation_id: ConversationId, labels: Sequence[int]) -> None:
+    """Hold messages against a withdrawal until the commit: all that several claims cite, before the first is checked.
+
+    Everybody locks messages in one order, so nobody waits in a circle.
+    """
     await conn.execute(
         """
         SELECT FROM messages m
-        WHERE m.conversation_id = %(conversation)s AND m.pos = ANY(%(labels)s)
+        WHERE m.conversation_id = %(conversation)s AND m.pos = ANY(%(labels)s::bigint[])
         ORDER BY m.id
         FOR SHARE
         """,
-        {"conversation": cited.conversation_id, "labels": list(labels)},
+        {"conversation": conversation_id, "labels": list(labels)},
     )
+
+
+async def _look(conn: Connection, cited: Cited, labels: Sequence[int]) -> list[Looked]:
+    await hold(conn, cited.conversation_id, labels)
     async with conn.cursor(row_factory=class_row(Looked)) as cur:
         await cur.execute(
             """

@@ -50,6 +50,14 @@ class TopicMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class TitledMessages:
+    """Messages of one topic (positions), and what it is called."""
+
+    title: str
+    positions: list[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """A summary on its way in. ``base`` is the version's row that it was built on, ``rows`` the messages it adds to that."""
 
@@ -108,6 +116,31 @@ async def topics_at(conn: Connection, conversation_id: ConversationId, positions
             {"conversation": conversation_id, "positions": list(positions)},
         )
         return {int(pos): TopicId(topic) for pos, topic in await cur.fetchall()}
+
+
+async def titled(
+    conn: Connection, conversation_id: ConversationId, positions: Sequence[int], *, limit: int
+) -> list[TitledMessages]:
+    """Sort messages (positions) by the topics that they belong to, earliest first; topics without a summary are left out."""
+    async with conn.cursor(row_factory=class_row(TitledMessages)) as cur:
+        await cur.execute(
+            """
+            SELECT s.title, g.positions
+            FROM (SELECT x.topic_id, array_agg(m.pos ORDER BY m.pos) AS positions
+                  FROM messages m
+                  JOIN topic_messages x ON x.message = m.id
+                  WHERE m.conversation_id = %(conversation)s AND m.pos = ANY(%(positions)s::bigint[])
+                  GROUP BY x.topic_id) AS g
+            CROSS JOIN LATERAL (
+                SELECT s.title FROM topic_summaries s
+                WHERE s.topic_id = g.topic_id AND s.dropped_at IS NULL ORDER BY s.version DESC LIMIT 1
+            ) AS s
+            ORDER BY g.positions[1]
+            LIMIT %(limit)s
+            """,
+            {"conversation": conversation_id, "positions": list(positions), "limit": limit},
+        )
+        return await cur.fetchall()
 
 
 async def stale(conn: Connection, conversation_id: ConversationId, *, limit: int) -> list[TopicId]:

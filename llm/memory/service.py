@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from db import evidence, memories
 from db.evidence import Cited
@@ -14,7 +15,7 @@ from db.pool import Connection, Database
 from db.recall import nearest, recall
 from db.searchtext import content_key
 from llm.embedding.service import Embeddings
-from llm.errors import EmbeddingUnavailable, ModelError
+from llm.errors import EmbeddingUnavailable, ModelError, StructuredFailed
 from llm.memory.claims import ClaimUnfit, read_claim
 from llm.memory.merge import Decision, StructuredModels, judge
 from llm.memory.save import How, Refused, Saved, SaveRequest
@@ -28,6 +29,34 @@ NEAR_WORDS = 0.4
 VECTOR_SECONDS = 2.0
 ATTEMPTS = 3
 """A claim that lost a race is decided again, then written as new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A claim with all that had to be asked for it, ready to be written.
+
+    ``content`` is the claim's own text, cleaned; ``vector`` is that of the decision's text.
+    """
+
+    request: SaveRequest
+    content: str
+    decision: Decision
+    vector: Vector | None
+
+    @property
+    def replaces(self) -> MemoryId | None:
+        """The memory whose place it takes, if any."""
+        target = self.decision.target
+        return target.id if target is not None and self.decision.relation in ("refines", "supersedes") else None
+
+    def alone(self) -> Prepared:
+        """The same claim as a new one beside the others."""
+        vector = self.vector if self.decision.content == self.content else None
+        return replace(self, decision=Decision("new", self.content), vector=vector)
+
+
+class Raced(Exception):
+    """Another writer changed what this one counted on: nothing was written."""
 
 
 class MemoryService:
@@ -69,6 +98,55 @@ class MemoryService:
         except (ClaimUnfit, Refused) as refusal:
             return Saved(None, "refused", str(refusal))
 
+    async def prepare(self, request: SaveRequest, context: CallContext) -> Prepared:
+        """Check a claim and ask all that must be asked, without writing: for a caller that writes in its own transaction.
+
+        Raises ClaimUnfit and Refused for a claim that cannot be kept, ModelError, DatabaseUnavailable.
+        """
+        content = read_claim(request.content, about_bot=request.subject.kind == "bot")
+        async with self._database.transaction() as conn:
+            await _evidence(conn, request)
+            known = await _equal(conn, request, content)
+        if known is not None:
+            return Prepared(request, content, Decision("same", content, known), None)
+        vector = await self._vector(content)
+        try:
+            decision = await self._decide(request, content, vector, context)
+        except StructuredFailed as failure:
+            decision = _undecided(content, failure)
+        return Prepared(request, content, decision, vector if decision.content == content else None)
+
+    async def write(self, conn: Connection, prepared: Prepared) -> Saved:
+        """Write a claim. Must run inside a transaction; call ``committed`` after it.
+
+        Raises Refused where it lost its evidence, Raced where it must be prepared anew: roll back then.
+        """
+        request, decision = prepared.request, prepared.decision
+        messages = await _evidence(conn, request)
+        equal = await _join_equal(conn, request, decision.content, messages)
+        if equal is not None:
+            return Saved(equal, "same")
+        how = await _settle_old(conn, decision, messages)
+        if how == "same" and decision.target is not None:
+            return Saved(await _read(conn, decision.target.id), "same")
+        claim = Claim(
+            conversation_id=request.conversation_id,
+            subject=request.subject,
+            kind=request.kind,
+            content=decision.content,
+            source=request.source,
+            evidence=messages,
+            turn_id=request.turn_id,
+        )
+        row = await _insert(conn, claim, prepared.vector)
+        if decision.target is not None and how in ("refines", "supersedes", "contradicts"):
+            await memories.link(conn, decision.target.id, row, how)
+        return Saved(await _read(conn, row), how)
+
+    def committed(self) -> None:
+        """Learn that claims which ``write`` wrote were committed."""
+        self._written()
+
     async def _save(self, request: SaveRequest, content: str, context: CallContext) -> Saved:
         """Save a claim that is well formed. Raises Refused."""
         vector: Vector | None = None
@@ -80,11 +158,18 @@ class MemoryService:
                 vector = await self._vector(content)
             decision = Decision("new", content)
             if attempt < ATTEMPTS:
-                decision = await self._decide(request, content, vector, context)
-            saved = await self._write(request, decision, vector if decision.content == content else None)
-            if saved is not None:
-                self._written()
-                return saved
+                try:
+                    decision = await self._decide(request, content, vector, context)
+                except ModelError as failure:
+                    decision = _undecided(content, failure)
+            prepared = Prepared(request, content, decision, vector if decision.content == content else None)
+            try:
+                async with self._database.transaction() as conn:
+                    saved = await self.write(conn, prepared)
+            except Raced:
+                continue
+            self._written()
+            return saved
         known = await self._known(request, content)
         if known is None:
             raise Refused("同时有别的改动，这次没有记下，请再试一次")
@@ -106,6 +191,7 @@ class MemoryService:
         return vector
 
     async def _decide(self, request: SaveRequest, content: str, vector: Vector | None, context: CallContext) -> Decision:
+        """Decide how a claim stands to the close ones. Raises ModelError."""
         scope = Scope((request.conversation_id,), subjects=(request.subject,))
         found = await nearest(self._database, Ask(content, vector), scope, limit=NEAREST)
         limit = self._embeddings.near
@@ -120,42 +206,12 @@ class MemoryService:
                 return Decision("same", content, memory)
         if not close:
             return Decision("new", content)
-        try:
-            return await judge(self._models, content, close, context)
-        except ModelError as error:
-            logger.info("没能判断新记忆和旧记忆的关系，当作新的记下：%s", error)
-            return Decision("new", content)
-
-    async def _write(self, request: SaveRequest, decision: Decision, vector: Vector | None) -> Saved | None:
-        """Write a decision in one transaction; None: a row that it counts on changed meanwhile. Raises Refused."""
-        try:
-            async with self._database.transaction() as conn:
-                messages = await _evidence(conn, request)
-                equal = await _join_equal(conn, request, decision.content, messages)
-                if equal is not None:
-                    return Saved(equal, "same")
-                how = await _settle_old(conn, decision, messages)
-                if how == "same" and decision.target is not None:
-                    return Saved(await _read(conn, decision.target.id), "same")
-                claim = Claim(
-                    conversation_id=request.conversation_id,
-                    subject=request.subject,
-                    kind=request.kind,
-                    content=decision.content,
-                    source=request.source,
-                    evidence=messages,
-                    turn_id=request.turn_id,
-                )
-                row = await _insert(conn, claim, vector)
-                if decision.target is not None and how in ("refines", "supersedes", "contradicts"):
-                    await memories.link(conn, decision.target.id, row, how)
-                return Saved(await _read(conn, row), how)
-        except _Raced:
-            return None
+        return await judge(self._models, content, close, context)
 
 
-class _Raced(Exception):
-    """Another writer changed what this one counted on: nothing was written."""
+def _undecided(content: str, failure: ModelError) -> Decision:
+    logger.info("没能判断新记忆和旧记忆的关系，当作新的记下：%s", failure)
+    return Decision("new", content)
 
 
 async def _evidence(conn: Connection, request: SaveRequest) -> tuple[MessageRow, ...]:
@@ -165,23 +221,29 @@ async def _evidence(conn: Connection, request: SaveRequest) -> tuple[MessageRow,
     return found.messages
 
 
-async def _join_equal(conn: Connection, request: SaveRequest, content: str, messages: Sequence[MessageRow]) -> Memory | None:
-    """Add the evidence to an active memory of the same words; None: there is none. Raises Refused: a person archived them."""
+async def _equal(conn: Connection, request: SaveRequest, content: str) -> Memory | None:
+    """Find the active memory of the same words; None: there is none. Raises Refused: a person archived them."""
     equal = await memories.find_exact(conn, request.conversation_id, request.subject, content)
     if equal is None and await memories.rejected(conn, request.conversation_id, request.subject, content):
         raise Refused("主人归档过这句话，不再记")
+    return equal
+
+
+async def _join_equal(conn: Connection, request: SaveRequest, content: str, messages: Sequence[MessageRow]) -> Memory | None:
+    """Add the evidence to an active memory of the same words; None: there is none. Raises Refused: a person archived them."""
+    equal = await _equal(conn, request, content)
     if equal is None or not await memories.add_evidence(conn, equal.id, messages):
         return None
     return equal
 
 
 async def _settle_old(conn: Connection, decision: Decision, messages: Sequence[MessageRow]) -> How:
-    """Do to the older claim what was decided; a locked one stays as it is. Raises _Raced."""
+    """Do to the older claim what was decided; a locked one stays as it is. Raises Raced."""
     target, relation = decision.target, decision.relation
     if target is None:
         return "new"
     if not await memories.hold(conn, target):
-        raise _Raced
+        raise Raced
     if relation == "same" or (relation == "refines" and target.locked):
         await memories.add_evidence(conn, target.id, messages)
         return "same"
@@ -195,12 +257,12 @@ async def _settle_old(conn: Connection, decision: Decision, messages: Sequence[M
 async def _insert(conn: Connection, claim: Claim, vector: Vector | None) -> MemoryId:
     row = await memories.insert(conn, claim, vector)
     if row is None:
-        raise _Raced
+        raise Raced
     return row
 
 
 async def _read(conn: Connection, row: MemoryId) -> Memory:
     memory = await memories.get(conn, row)
     if memory is None:
-        raise _Raced
+        raise Raced
     return memory
