@@ -50,6 +50,21 @@ async def old_memories(conn: Connection, before: datetime, *, limit: int) -> int
     return cur.rowcount
 
 
+async def empty_topics(conn: Connection, *, limit: int) -> int:
+    """Delete topics whose messages are all gone, with their summaries. Returns how many."""
+    cur = await conn.execute(
+        """
+        DELETE FROM topics
+        WHERE id IN (SELECT t.id
+                     FROM topics t
+                     WHERE NOT EXISTS (SELECT FROM topic_messages x WHERE x.topic_id = t.id)
+                     LIMIT %(limit)s)
+        """,
+        {"limit": limit},
+    )
+    return cur.rowcount
+
+
 async def old_turns(conn: Connection, before: datetime, *, limit: int) -> int:
     """Delete ended turns older than a moment, with their blocks and steps. Returns how many."""
     cur = await conn.execute(

@@ -16,6 +16,7 @@ from plugins.admin import (
     messages,
     recall,
     search,
+    topics,
     turns,
     usage,
 )
@@ -37,7 +38,10 @@ def build_router(find: FindView, token: str) -> APIRouter:
         dependencies=[Depends(require_token(token))],
         responses={401: {"model": Problem}, 422: {"model": Problem}, 503: {"model": Problem}},
     )
-    for part in (conversations, messages, turns, logs, usage, embedding, imports, memories, recall, search, members, audit):
+    for part in (
+        *(conversations, messages, turns, logs, usage, embedding, imports, memories, recall, search, members),
+        *(audit, topics),
+    ):
         private.include_router(part.router)
     private.include_router(_unknown)
     api.include_router(private)
