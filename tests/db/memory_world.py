@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Self
 
 from psycopg.rows import TupleRow
 
@@ -35,7 +36,7 @@ class MemoryWorld:
         self.conversation = conversation
 
     @classmethod
-    async def create(cls, database: Database, group: int = 5700000001) -> MemoryWorld:
+    async def create(cls, database: Database, group: int = 5700000001) -> Self:
         """Make the group with 小明, 阿伟, 老王 and the robot."""
         key = ConversationKey("group", group)
         async with database.transaction() as conn:

@@ -119,6 +119,7 @@ CREATE TABLE slang_meanings (
     made_at       timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX slang_meanings_slang ON slang_meanings (slang_id, id);
+CREATE INDEX slang_meanings_sources ON slang_meanings USING gin (sources);
 
 CREATE TABLE expressions (
     id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
