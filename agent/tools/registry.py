@@ -14,6 +14,7 @@ from agent.tools.memory import ARCHIVE, SAVE, SEARCH
 from agent.tools.messages import SEARCH_MESSAGES
 from agent.tools.note import NOTE
 from agent.tools.reading import NEW, RECENT
+from agent.tools.slang import LOOK_UP_SLANG
 from agent.tools.speak import PRIVATE_SPEAK, SPEAK, STAY_QUIET
 from db.models import Json, Kind
 
@@ -31,6 +32,7 @@ TOOLS: Sequence[AnyTool] = (
     WITHDRAW,
     SEARCH,
     SEARCH_MESSAGES,
+    LOOK_UP_SLANG,
     SAVE,
     ARCHIVE,
     NOTE,
