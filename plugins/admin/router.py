@@ -16,6 +16,7 @@ from plugins.admin import (
     messages,
     recall,
     search,
+    slang,
     topics,
     turns,
     usage,
@@ -40,7 +41,7 @@ def build_router(find: FindView, token: str) -> APIRouter:
     )
     for part in (
         *(conversations, messages, turns, logs, usage, embedding, imports, memories, recall, search, members),
-        *(audit, topics),
+        *(audit, topics, slang),
     ):
         private.include_router(part.router)
     private.include_router(_unknown)

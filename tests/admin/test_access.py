@@ -37,6 +37,11 @@ PATHS = [
     ("DELETE", "/api/members/7000000101/1"),
     ("POST", "/api/members/7000000101/1/unlearned"),
     ("DELETE", "/api/members/7000000101/1/unlearned"),
+    ("GET", "/api/slang"),
+    ("POST", "/api/slang"),
+    ("GET", "/api/slang/1"),
+    ("PATCH", "/api/slang/1"),
+    ("POST", "/api/slang/1/merge"),
     ("GET", "/api/nothing-here"),
 ]
 
