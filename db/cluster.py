@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 logger = logging.getLogger(__name__)
 
 WINDOWS = os.name == "nt"
@@ -31,7 +33,6 @@ _NO_USER = f"PostgreSQL 不能以 root 运行，而系统用户 {SYSTEM_USER} �
 LOCALES: tuple[str | None, ...] = ("zh-CN", "en-US", None) if WINDOWS else ("C.UTF-8", "en_US.UTF-8", "zh_CN.UTF-8")
 _SETTINGS: Mapping[str, str] = {
     "max_connections": "50",
-    "shared_buffers": "64MB",
     "dynamic_shared_memory_type": "windows" if WINDOWS else "posix",
     "huge_pages": "off",
     "io_method": "sync",
@@ -242,7 +243,7 @@ def _sync_folder(folder: Path) -> None:
 
 def write_settings(cluster: Path, runner: Runner, extra: Mapping[str, str], port: int | None) -> None:
     """Write what this start wants of the server, its door included; ``port`` None: a free one. Raises OSError, ServerProblem."""
-    values = {**_SETTINGS, **extra}
+    values = {**_SETTINGS, "shared_buffers": f"{buffers_mib(psutil.virtual_memory().total)}MB", **extra}
     if WINDOWS:
         values |= {"listen_addresses": "127.0.0.1", "port": str(port or _free_port())}
     else:
@@ -254,6 +255,15 @@ def write_settings(cluster: Path, runner: Runner, extra: Mapping[str, str], port
     draft.chmod(0o600)
     runner.own(draft)
     draft.replace(cluster / SETTINGS_FILE)
+
+
+def buffers_mib(memory: int) -> int:
+    """Choose the size of the server's own cache for a machine with so many bytes: an eighth, from 64 to 256 MiB.
+
+    Only what is read fills it, so a small bot does not pay for it. Seen with 100,000 memories: with 64 MiB a recall
+    costs the server half as much again.
+    """
+    return min(256, max(64, memory // 8 // 2**20))
 
 
 def _quoted(value: str) -> str:

@@ -218,9 +218,9 @@ def _text_values(words: TextQuery, query: MessageQuery, limit: int) -> dict[str,
 
 
 async def _text_places(conn: Connection, words: TextQuery, query: MessageQuery, limit: int) -> list[Place]:
-    """Rank messages by their words. One round trip, in a transaction of its own."""
+    """Rank messages by their words. One round trip."""
     async with conn.cursor(row_factory=class_row(Place)) as cur:
-        async with conn.pipeline(), conn.transaction():
+        async with conn.pipeline():
             await set_leg(conn, {"pg_trgm.word_similarity_threshold": str(FUZZY_THRESHOLD)})
             await cur.execute(_TEXT_LEG, _text_values(words, query, limit), prepare=False)
         return await cur.fetchall()
@@ -258,7 +258,7 @@ _NEAREST_OF_FEW = f"""
 
 
 async def _vector_places(conn: Connection, vector: Vector, query: MessageQuery, limit: int) -> list[Place]:
-    """Rank messages by their vectors. One round trip, in a transaction of its own."""
+    """Rank messages by their vectors. One round trip."""
     values: dict[str, _Value] = {
         **_scope_values(query),
         "vector": vector_literal(vector.values),
@@ -267,7 +267,7 @@ async def _vector_places(conn: Connection, vector: Vector, query: MessageQuery, 
         "limit": limit,
     }
     async with conn.cursor(row_factory=class_row(Place)) as cur:
-        async with conn.pipeline(), conn.transaction():
+        async with conn.pipeline():
             await set_leg(conn, {})
             narrow = bool(query.sender_ids) or query.when is not None
             await cur.execute(_NEAREST_OF_FEW if narrow else _NEAREST, values, prepare=False)

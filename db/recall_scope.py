@@ -38,7 +38,10 @@ def scope_values(scope: Scope) -> dict[str, ScopeValue]:
 
 
 async def set_leg(conn: Connection, settings: Mapping[str, str]) -> None:
-    """Set PostgreSQL's settings for this transaction, and bound it in time; its work is small, so nothing is compiled."""
+    """Set PostgreSQL's settings until the pipeline's end, and bound it in time; its work is small, so nothing is compiled.
+
+    Must run inside a pipeline: what is sent before its end is one transaction, without a BEGIN that would cost as much.
+    """
     values = {"statement_timeout": f"{LEG_SECONDS}s", "jit": "off", **settings}
     await conn.execute(
         "SELECT set_config(s.name, s.value, true) FROM unnest(%(names)s::text[], %(values)s::text[]) AS s (name, value)",

@@ -157,9 +157,9 @@ TEXT_SETTINGS = {
 
 
 async def text_places(conn: Connection, queries: Sequence[TextQuery], scope: Scope, limit: int) -> list[Place]:
-    """Rank memories by their words, ``limit`` for each question. One round trip, in a transaction of its own."""
+    """Rank memories by their words, ``limit`` for each question. One round trip."""
     async with conn.cursor(row_factory=class_row(Place)) as cur:
-        async with conn.pipeline(), conn.transaction():
+        async with conn.pipeline():
             await set_leg(conn, TEXT_SETTINGS)
             await cur.execute(TEXT_LEG, text_values(queries, scope, limit), prepare=True)
         return await cur.fetchall()

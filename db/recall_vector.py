@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import LiteralString
 
 from psycopg import sql
@@ -119,7 +120,7 @@ async def _look(
     rows, each = conn.cursor(row_factory=class_row(Place)), conn.cursor(row_factory=class_row(Place))
     known = conn.cursor(row_factory=scalar_row)
     async with rows, each, known:
-        async with conn.pipeline(), conn.transaction():
+        async with conn.pipeline():
             await set_leg(conn, INDEX_SETTINGS if indexed else {})
             if indexed:
                 await known.execute("SELECT to_regclass(%(index)s) IS NOT NULL", values, prepare=False)
@@ -130,17 +131,20 @@ async def _look(
         return await rows.fetchall(), await each.fetchall() if ask.each else [], by_index
 
 
-def vector_leg(dim: int | None) -> sql.Composed:
+@cache
+def vector_leg(dim: int | None) -> bytes:
     """Write the search so that an index over one conversation with this dimension fits it; None: no index fits."""
     if dim is None:
-        return sql.SQL(_NEAREST).format(
+        written = sql.SQL(_NEAREST).format(
             embedding=sql.SQL("m.embedding"),
             type=sql.SQL("halfvec"),
             where=sql.SQL("m.conversation_id = ANY(%(conversations)s::bigint[])"),
         )
+        return written.as_bytes()
     # The predicate of a partial index needs the one conversation by itself.
-    return sql.SQL(_NEAREST).format(
+    written = sql.SQL(_NEAREST).format(
         embedding=sql.SQL("m.embedding::halfvec({dim})").format(dim=sql.Literal(dim)),
         type=sql.SQL("halfvec({dim})").format(dim=sql.Literal(dim)),
         where=sql.SQL("m.conversation_id = (%(conversations)s::bigint[])[1]"),
     )
+    return written.as_bytes()

@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from db import cluster
-from db.cluster import SYSTEM_USER, reason
+from db.cluster import SYSTEM_USER, buffers_mib, reason
 from db.postmaster import Postmaster, find_postmaster, parse_pid_file, serves
 from db.server import LOG_BYTES, EmbeddedServer, ServerProblem
 from tests.support import FAST
@@ -159,7 +159,7 @@ def test_the_server_is_private_and_durable(made: Path) -> None:
     assert ask(server, "SHOW synchronous_commit") == "on"
     assert ask(server, "SHOW fsync") == "on"
     assert ask(server, "SHOW timezone") == "UTC"
-    assert ask(server, "SHOW shared_buffers") == "64MB"
+    assert ask(server, "SHOW shared_buffers") in {f"{mib}MB" for mib in range(64, 257)}
     assert stat.S_IMODE((made / "postgres").stat().st_mode) == 0o700
     assert stat.S_IMODE((made / "postgres.log").stat().st_mode) == 0o600
     assert stat.S_IMODE((made / "postgres" / ".s.PGSQL.5432").stat().st_mode) == 0o700
@@ -382,3 +382,8 @@ def test_a_pid_file_is_read_line_by_line() -> None:
         4711, 5432, "/data/postgres", "starting"
     )
     assert parse_pid_file("-4711\n/data/postgres\n1764500000\n5432\n\n") is None
+
+
+@pytest.mark.parametrize(("gib", "mib"), [(0.4, 64), (1, 128), (2, 256), (64, 256)])
+def test_the_servers_cache_fits_the_machine(gib: float, mib: int):
+    assert buffers_mib(int(gib * 2**30)) == mib
