@@ -23,7 +23,6 @@ class TopicRow:
     conversation_id: ConversationId
     first_at: datetime
     last_at: datetime
-    last_pos: int
     stale: bool
     messages: int
     users: list[int]
@@ -61,7 +60,7 @@ class TopicLine:
 
 
 _TOPICS = """
-    SELECT t.id, t.conversation_id, t.first_at, t.last_at, t.last_pos, t.stale, p.messages::integer, p.users,
+    SELECT t.id, t.conversation_id, t.first_at, t.last_at, t.stale, p.messages::integer, p.users,
            s.version, s.title, s.gist, s.open_loops, s.keywords, s.created_at AS made_at
     FROM topics t
     CROSS JOIN LATERAL (
@@ -80,14 +79,17 @@ _TOPICS = """
 """
 
 
-async def latest(conn: Connection, conversation_id: ConversationId, *, limit: int, before: int | None = None) -> list[TopicRow]:
-    """List a conversation's topics, the one with the latest message first; ``before``: whose latest position is lower."""
+async def newest(
+    conn: Connection, conversation_id: ConversationId | None, *, limit: int, before: TopicId | None = None
+) -> list[TopicRow]:
+    """List topics of one conversation or of all, the newest first; ``before``: those that began before that one."""
     async with conn.cursor(row_factory=class_row(TopicRow)) as cur:
         await cur.execute(
             _TOPICS
             + """
-            WHERE t.conversation_id = %(conversation)s AND (%(before)s::bigint IS NULL OR t.last_pos < %(before)s)
-            ORDER BY t.last_pos DESC
+            WHERE (%(conversation)s::bigint IS NULL OR t.conversation_id = %(conversation)s)
+              AND (%(before)s::bigint IS NULL OR t.id < %(before)s)
+            ORDER BY t.id DESC
             LIMIT %(limit)s
             """,
             {"conversation": conversation_id, "before": before, "limit": limit},

@@ -16,7 +16,7 @@ from db.pool import Connection
 from db.topic_lists import TopicRow
 from plugins.admin.access import View
 from plugins.admin.errors import ChineseRoute, Problem
-from plugins.admin.params import MAX_ID, Items, RequiredKey, RowId
+from plugins.admin.params import MAX_ID, Items, OptionalKey, RowId
 from plugins.admin.places import find_place
 from plugins.chat.names import show_name
 
@@ -51,7 +51,6 @@ class TopicItem(BaseModel):
     user_id: int | None = Field(description="好友的 QQ 号；群里的为 null")
     first_at: datetime
     last_at: datetime
-    last_pos: int = Field(description="最后一条消息的编号；下一页的 before")
     messages: int = Field(description="多少条消息")
     participants: list[Participant] = Field(description="谁在里面说过话，说得多的在前")
     stale: bool = Field(description="true：等着写新的摘要")
@@ -92,21 +91,22 @@ class TopicDetail(TopicItem):
     lines: list[TopicMessageItem] = Field(description=f"最新的 {MOST_MESSAGES} 条消息")
 
 
-@router.get("", summary="一个会话的话题")
+@router.get("", summary="列出话题")
 async def list_topics(
-    key: RequiredKey,
+    key: OptionalKey,
     view: View,
     limit: Annotated[int, Query(ge=1, le=200, description="最多几个")] = 50,
-    before: Annotated[int | None, Query(ge=1, le=MAX_ID, description="只要最后一条消息的编号比这个小的")] = None,
+    before: Annotated[int | None, Query(ge=1, le=MAX_ID, description="只要编号比这个小的")] = None,
 ) -> Items[TopicItem]:
-    """List the topics of one conversation, the one with the latest message first."""
-    place = await find_place(view, key)
-    if place is None:
+    """List the topics of one conversation or of all, the newest first."""
+    place = None if key is None else await find_place(view, key)
+    if key is not None and place is None:
         return Items(items=[])
+    older = None if before is None else TopicId(before)
     async with view.database.connection() as conn:
-        rows = await topic_lists.latest(conn, place.id, limit=limit, before=before)
+        rows = await topic_lists.newest(conn, None if place is None else place.id, limit=limit, before=older)
         items = await _show(conn, rows)
-    return Items(items=items, next_before=rows[-1].last_pos if len(rows) == limit else None)
+    return Items(items=items, next_before=rows[-1].id if len(rows) == limit else None)
 
 
 @router.get("/{topic_id}", summary="一个话题的摘要和消息", responses={404: {"model": Problem}})
@@ -146,7 +146,6 @@ def _item(row: TopicRow, place: Conversation, names: Mapping[tuple[ConversationI
         user_id=None if group else place.target_id,
         first_at=row.first_at,
         last_at=row.last_at,
-        last_pos=row.last_pos,
         messages=row.messages,
         participants=[Participant(user_id=user, name=name) for user, name in named],
         stale=row.stale,

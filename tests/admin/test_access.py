@@ -42,6 +42,8 @@ PATHS = [
     ("GET", "/api/slang/1"),
     ("PATCH", "/api/slang/1"),
     ("POST", "/api/slang/1/merge"),
+    ("GET", "/api/topics"),
+    ("GET", "/api/topics/1"),
     ("GET", "/api/nothing-here"),
 ]
 
