@@ -35,9 +35,9 @@ def _chinese(value: str) -> str:
     return text
 
 
-Label: TypeAlias = Annotated[int, BeforeValidator(_label), Field(ge=1)]
+Label: TypeAlias = Annotated[int, Field(ge=1), BeforeValidator(_label)]
 """The number of a message as the transcript shows it."""
-Labels: TypeAlias = Annotated[list[Label], BeforeValidator(_labels), Field(min_length=1)]
+Labels: TypeAlias = Annotated[list[Label], Field(min_length=1), BeforeValidator(_labels)]
 """Evidence: never empty. Take at most MOST_LABELS of them."""
 Chinese: TypeAlias = Annotated[str, AfterValidator(_chinese)]
 """A text for people: refused where it holds letters and no Chinese character."""
