@@ -97,3 +97,17 @@ async def test_wrong_ids_and_pages(api: AsyncClient, seeded: Seeded):
     assert (await api.post("/api/audit/0/undo")).status_code == 422
     assert (await api.post("/api/audit/abc/undo")).status_code == 422
     assert (await api.get("/api/audit", params={"limit": 5000})).status_code == 422
+
+
+async def test_a_rejected_term_is_put_back_by_the_undo(api: AsyncClient, seeded: Seeded):
+    made = (await api.post("/api/slang", json={"group_id": GROUP, "term": "摸鱼", "meaning": "上班偷懒"})).json()
+    rejected = (await api.patch(f"/api/slang/{made['id']}", json={"status": "rejected", "version": made["version"]})).json()
+    act = await _latest(api)
+    assert (act["row_kind"], act["row_id"]) == ("slang", made["id"])
+    assert (await api.post(f"/api/audit/{act['id']}/undo")).status_code == 200
+    now = (await api.get(f"/api/slang/{made['id']}")).json()
+    assert (now["status"], now["meaning"]) == ("approved", "上班偷懒")
+    assert now["version"] > rejected["version"]
+    again = await _latest(api)
+    assert (await api.post(f"/api/audit/{again['id']}/undo")).status_code == 200
+    assert (await api.get(f"/api/slang/{made['id']}")).json()["status"] == "rejected"
