@@ -172,3 +172,8 @@ class ModelCall:
     error: str | None = None
     called_at: datetime | None = None
     """None: now, by the database's clock."""
+
+    @property
+    def learners(self) -> bool:
+        """Whether the learner asked: its calls have a budget of their own."""
+        return self.role == "learner" and self.turn_id is None

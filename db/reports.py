@@ -57,7 +57,7 @@ class ConversationRow(Row):
     last_message_at: datetime | None
     diced_pos: int = Field(exclude=True)
     owed: int = Field(description="欠回：还没有回应的点名数")
-    calls_today: int = Field(description="今天成功的模型调用数；到 daily_calls 就不再发言")
+    calls_today: int = Field(description="今天成功的模型调用数，学习用的不算；到 daily_calls 就不再发言")
 
     @property
     def conversation(self) -> Conversation:
@@ -97,7 +97,8 @@ async def conversations(conn: Connection, *, day_start: datetime, only: int | No
                    c.last_pos, c.watermark, c.diced_pos, newest.sent_at AS last_message_at,
                    (SELECT count(*) FROM owed o WHERE o.conversation_id = c.id AND o.settled_at IS NULL) AS owed,
                    (SELECT count(*) FROM model_calls m
-                    WHERE m.conversation_id = c.id AND m.called_at >= %(day_start)s AND m.ok) AS calls_today
+                    WHERE m.conversation_id = c.id AND m.called_at >= %(day_start)s AND m.ok
+                      AND NOT (m.role = 'learner' AND m.turn_id IS NULL)) AS calls_today
             FROM conversations c
             LEFT JOIN LATERAL (SELECT m.sent_at FROM messages m
                                WHERE m.conversation_id = c.id ORDER BY m.pos DESC LIMIT 1) AS newest ON true
@@ -225,9 +226,7 @@ class AuditItem(Row):
     target_id: int | None
     before: JsonValue = Field(description="之前的样子；null：之前没有")
     after: JsonValue = Field(description="之后的样子；null：删掉了")
-    row_kind: TargetKind | None = Field(
-        description="slang、expression、trait、memory、conversation；null：不能撤销"
-    )
+    row_kind: TargetKind | None = Field(description="slang、expression、trait、memory、conversation；null：不能撤销")
     row_id: int | None = Field(description="它的编号")
     undone_at: datetime | None = Field(description="什么时候被撤销；null：没有撤销")
     undoes: int | None = Field(description="它撤销的是哪一步")

@@ -60,16 +60,71 @@ def _fields(call: ModelCall) -> dict[str, object]:
 
 
 async def calls_since(conn: Connection, conversation_id: ConversationId, since: datetime) -> int:
-    """Count a conversation's answered calls since a moment: what its daily budget is about.
+    """Count a conversation's answered calls since a moment, the learner's aside: what its daily budget is about.
 
     Failed calls do not count, or an outage of the service would silence a group for the rest of the day.
     """
     cur = await conn.execute(
-        "SELECT count(*) FROM model_calls WHERE conversation_id = %(id)s AND called_at >= %(since)s AND ok",
+        """
+        SELECT count(*) FROM model_calls
+        WHERE conversation_id = %(id)s AND called_at >= %(since)s AND ok AND NOT (role = 'learner' AND turn_id IS NULL)
+        """,
         {"id": conversation_id, "since": since},
     )
     row = await cur.fetchone()
     return int(row[0]) if row else 0
+
+
+async def learner_tokens_since(conn: Connection, conversation_id: ConversationId, since: datetime) -> int:
+    """Add up the tokens that the learner used for a conversation since a moment, in and out, failed calls too."""
+    cur = await conn.execute(
+        """
+        SELECT coalesce(sum(prompt_tokens + completion_tokens), 0) FROM model_calls
+        WHERE conversation_id = %(id)s AND called_at >= %(since)s AND role = 'learner' AND turn_id IS NULL
+        """,
+        {"id": conversation_id, "since": since},
+    )
+    row = await cur.fetchone()
+    return int(row[0]) if row else 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTokens:
+    """What the calls of one task used. ``calls`` includes those that failed."""
+
+    task: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+async def learner_tasks_since(conn: Connection, conversation_id: ConversationId, since: datetime) -> list[TaskTokens]:
+    """Add up the learner's calls for a conversation since a moment, by the structured task they were for."""
+    async with conn.cursor(row_factory=class_row(TaskTokens)) as cur:
+        await cur.execute(
+            """
+            SELECT task, count(*) AS calls, sum(prompt_tokens) AS prompt_tokens, sum(completion_tokens) AS completion_tokens
+            FROM model_calls
+            WHERE conversation_id = %(id)s AND called_at >= %(since)s AND role = 'learner' AND turn_id IS NULL
+            GROUP BY task
+            ORDER BY task
+            """,
+            {"id": conversation_id, "since": since},
+        )
+        return await cur.fetchall()
+
+
+async def learner_tokens_by_conversation(conn: Connection, since: datetime) -> dict[ConversationId, int]:
+    """Add up the learner's tokens since a moment for every conversation that it used any for."""
+    cur = await conn.execute(
+        """
+        SELECT conversation_id, sum(prompt_tokens + completion_tokens) FROM model_calls
+        WHERE called_at >= %(since)s AND conversation_id IS NOT NULL AND role = 'learner' AND turn_id IS NULL
+        GROUP BY conversation_id
+        """,
+        {"since": since},
+    )
+    return {ConversationId(row): int(tokens) for row, tokens in await cur.fetchall()}
 
 
 @dataclass(frozen=True, slots=True)

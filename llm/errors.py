@@ -16,7 +16,7 @@ class ModelUnavailable(ModelError):
 
 
 class BudgetExhausted(ModelError):
-    """The conversation used up its model calls of today; nothing was sent to the service."""
+    """The conversation used up its model calls, or the learner its tokens, of today; nothing was sent to the service."""
 
 
 class ContextTooLong(ModelError):

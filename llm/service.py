@@ -12,7 +12,7 @@ from typing import TypeVar
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
-from db.models import JsonObject, ModelCall
+from db.models import ConversationId, JsonObject, ModelCall
 from llm.capabilities import capabilities_of, structured_mode
 from llm.client import RetryPolicy, ServiceClient
 from llm.demo import DEMO_MODEL, DemoBackend
@@ -45,6 +45,7 @@ class ModelPlan:
     structured: StructuredMode = "json_schema"
     timeout: float = 60.0
     daily_calls: int = 500
+    learner_tokens: int = 300_000
 
     @classmethod
     def from_settings(cls, settings: Settings) -> ModelPlan:
@@ -62,6 +63,7 @@ class ModelPlan:
             structured=settings.llm_structured,
             timeout=settings.llm_timeout_seconds,
             daily_calls=settings.group_daily_calls,
+            learner_tokens=settings.learner_daily_tokens,
         )
 
 
@@ -150,7 +152,7 @@ class Models:
         return compose(Features("", self.own_roles), Params(role=role), TUNE)
 
     async def _ask(self, messages: Sequence[BaseMessage], params: Params, context: CallContext) -> Reply:
-        await self._check_budget(context)
+        await self._check_budget(params.role, context)
         started = time.monotonic()
         model = self.model_name(params.role)
         if not model:
@@ -167,8 +169,16 @@ class Models:
             answer = await self._ask_one(model, messages, params, within=self._plan.timeout, context=context)
         return Reply(answer.message, answer.usage, model, params.role, _ms(started))
 
-    async def _check_budget(self, context: CallContext) -> None:
+    async def learner_left(self, conversation_id: ConversationId) -> int:
+        """How many tokens the learner may still use for a conversation today; 0: none."""
+        return max(0, self._plan.learner_tokens - await self._usage.learner_tokens_today(conversation_id))
+
+    async def _check_budget(self, role: ModelRole, context: CallContext) -> None:
         if context.conversation_id is None:
+            return
+        if role == "learner" and context.turn_id is None:
+            if await self.learner_left(context.conversation_id) == 0:
+                raise BudgetExhausted(f"今天学习用的 token 已用完（{self._plan.learner_tokens}），明天再学")
             return
         limit = self._plan.daily_calls if context.daily_limit is None else context.daily_limit
         spent = await self._usage.spent_today(context.conversation_id)

@@ -16,7 +16,10 @@ StructuredMode = Literal["json_schema", "json_object", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a call is for. ``daily_limit`` None means: as GROUP_DAILY_CALLS says. No conversation: no budget."""
+    """What a call is for. ``daily_limit`` None means: as GROUP_DAILY_CALLS says. No conversation: no budget.
+
+    A call of the role ``learner`` without a turn draws on LEARNER_DAILY_TOKENS instead.
+    """
 
     task: str
     conversation_id: ConversationId | None = None

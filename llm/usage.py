@@ -1,4 +1,4 @@
-"""Usage and budgets: every model call becomes a row, and today's calls of a conversation are counted."""
+"""Usage and budgets: every model call becomes a row, and what a conversation used today is counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from db.models import ConversationId, ModelCall
 from db.pool import Database, DatabaseUnavailable
-from db.usage import calls_since, record_calls
+from db.usage import calls_since, learner_tokens_since, record_calls
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +30,21 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def _calls(call: ModelCall) -> int:
+    """What a call counts for in a conversation's daily calls."""
+    return int(call.ok and not call.learners)
+
+
+def _learner_tokens(call: ModelCall) -> int:
+    """What a call counts for in the learner's daily tokens."""
+    return call.prompt_tokens + call.completion_tokens if call.learners else 0
+
+
 @dataclass(slots=True)
 class _Count:
     day: date
     calls: int
+    learner_tokens: int
     read_at: float
 
 
@@ -72,36 +83,47 @@ class UsageBook:
             self._writer = asyncio.create_task(self._write(), name="usage-writer")
 
     def _count(self, call: ModelCall) -> None:
-        if call.conversation_id is None or not call.ok:
+        if call.conversation_id is None:
             return
         count = self._counts.get(call.conversation_id)
         if count is not None and count.day == self._today():
-            count.calls += 1
+            count.calls += _calls(call)
+            count.learner_tokens += _learner_tokens(call)
 
     async def spent_today(self, conversation_id: ConversationId) -> int:
-        """Count today's answered calls of a conversation, the day being that of TIMEZONE.
+        """Count today's answered calls of a conversation, the learner's aside, the day being that of TIMEZONE.
 
         Other processes' calls show within a few seconds.
         """
+        return (await self._spent(conversation_id)).calls
+
+    async def learner_tokens_today(self, conversation_id: ConversationId) -> int:
+        """Add up the tokens, in and out, that the learner used today for a conversation, in all processes."""
+        return (await self._spent(conversation_id)).learner_tokens
+
+    async def _spent(self, conversation_id: ConversationId) -> _Count:
         today = self._today()
         known = self._counts.get(conversation_id)
         if known is not None and known.day == today and time.monotonic() - known.read_at < FRESH_SECONDS:
-            return known.calls
+            return known
         midnight = datetime(today.year, today.month, today.day, tzinfo=self._zone)
+        calls = tokens = 0
         try:
             async with self._database.connection() as conn:
-                stored = await calls_since(conn, conversation_id, midnight)
+                calls = await calls_since(conn, conversation_id, midnight)
+                tokens = await learner_tokens_since(conn, conversation_id, midnight)
         except DatabaseUnavailable as error:
             logger.warning("查不到今天的模型调用数，先按内存里的算：%s", error)
             if known is not None and known.day == today:
                 known.read_at = time.monotonic()
-                return known.calls
-            stored = 0
-        pending = sum(1 for call in self._queue if call.ok and call.conversation_id == conversation_id and self._is_today(call))
-        self._counts[conversation_id] = _Count(today, stored + pending, time.monotonic())
+                return known
+        pending = [call for call in self._queue if call.conversation_id == conversation_id and self._is_today(call)]
+        calls += sum(map(_calls, pending))
+        tokens += sum(map(_learner_tokens, pending))
+        self._counts[conversation_id] = count = _Count(today, calls, tokens, time.monotonic())
         if len(self._counts) > MAX_COUNTED:
             self._counts.pop(next(iter(self._counts)))
-        return stored + pending
+        return count
 
     def _today(self) -> date:
         return self._clock().astimezone(self._zone).date()
