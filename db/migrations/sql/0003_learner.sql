@@ -126,8 +126,10 @@ CREATE TABLE expressions (
     conversation_id bigint NOT NULL REFERENCES conversations ON DELETE CASCADE,
     situation       text NOT NULL CHECK (char_length(situation) BETWEEN 1 AND 100),
     phrase          text NOT NULL CHECK (char_length(phrase) BETWEEN 1 AND 100),
-    pair_key        text NOT NULL,
-    search          text NOT NULL,                -- of both
+    pair_key        text NOT NULL,                -- the same for pairs that say the same, letter for letter
+    phrase_key      text NOT NULL,
+    search          text NOT NULL,                -- of the situation
+    phrase_search   text NOT NULL,
     space_id        integer REFERENCES embedding_spaces,
     embedding       halfvec,                      -- of the situation
     note            text NOT NULL DEFAULT '' CHECK (char_length(note) <= 500),
