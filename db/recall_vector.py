@@ -123,7 +123,7 @@ async def _look(
         async with conn.pipeline():
             await set_leg(conn, INDEX_SETTINGS if indexed else {})
             if indexed:
-                await known.execute("SELECT to_regclass(%(index)s) IS NOT NULL", values, prepare=False)
+                await known.execute("SELECT to_regclass(%(index)s) IS NOT NULL", values, prepare=True)
             await rows.execute(vector_leg(len(first.values) if indexed else None), values, prepare=False)
             if ask.each:
                 await each.execute(_NEAREST_OF_EACH, values, prepare=False)
