@@ -173,6 +173,10 @@ class Models:
         """How many tokens the learner may still use for a conversation today; 0: none."""
         return max(0, self._plan.learner_tokens - await self._usage.learner_tokens_today(conversation_id))
 
+    async def usage_written(self) -> bool:
+        """Wait a few seconds at most until all calls so far are rows; False: not all of them are."""
+        return await self._usage.flush()
+
     async def _check_budget(self, role: ModelRole, context: CallContext) -> None:
         if context.conversation_id is None:
             return
