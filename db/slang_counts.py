@@ -4,10 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from db.models import ConversationId
 from db.pool import Connection
 from db.slang_terms import needle
 
 ZONE = "Asia/Shanghai"
+
+
+_SAID = """
+    SELECT DISTINCT w.id, m.id AS message, m.sender_id, m.sent_at
+    FROM unnest(%(ids)s::bigint[], %(conversations)s::bigint[], %(needles)s::text[]) AS w (id, conversation_id, needle)
+    JOIN messages m ON ARRAY[m.conversation_id] && ARRAY[w.conversation_id] AND m.search LIKE '%%' || w.needle || '%%'
+    LEFT JOIN members p ON p.conversation_id = m.conversation_id AND p.user_id = m.sender_id
+    WHERE m.withdrawn_at IS NULL AND m.kind = 'message' AND NOT (m.is_self OR m.is_robot OR m.is_command)
+      AND NOT coalesce(p.is_robot, false)
+      AND m.sender_id IS DISTINCT FROM %(without)s::bigint
+"""
+"""The messages of people in which terms stand: each once for a term, in however many spellings."""
+
+
+async def occurrences(conn: Connection, conversation_id: ConversationId, terms: Sequence[Sequence[str]]) -> list[int]:
+    """Count in how many messages of people each term stands, given as its spellings."""
+    wanted = [(no, text) for no, spellings in enumerate(terms) for text in map(needle, spellings) if text]
+    cur = await conn.execute(
+        f"SELECT s.id, count(*) FROM ({_SAID}) AS s GROUP BY s.id",
+        {
+            "ids": [no for no, _ in wanted],
+            "conversations": [conversation_id for _ in wanted],
+            "needles": [text for _, text in wanted],
+            "without": None,
+        },
+    )
+    counted = dict(await cur.fetchall())
+    return [counted.get(no, 0) for no in range(len(terms))]
 
 
 async def recount(conn: Connection, ids: Sequence[int], *, zone: str = ZONE, without: int | None = None) -> None:
@@ -17,19 +46,8 @@ async def recount(conn: Connection, ids: Sequence[int], *, zone: str = ZONE, wit
     """
     spellings = await _spellings(conn, ids)
     await conn.execute(
-        """
-        WITH wanted AS MATERIALIZED (
-            SELECT * FROM unnest(%(ids)s::bigint[], %(conversations)s::bigint[], %(needles)s::text[])
-                AS w (id, conversation_id, needle)
-        ), said AS (
-            SELECT DISTINCT w.id, m.id AS message, m.sender_id, m.sent_at
-            FROM wanted w
-            JOIN messages m ON ARRAY[m.conversation_id] && ARRAY[w.conversation_id] AND m.search LIKE '%%' || w.needle || '%%'
-            LEFT JOIN members p ON p.conversation_id = m.conversation_id AND p.user_id = m.sender_id
-            WHERE m.withdrawn_at IS NULL AND m.kind = 'message' AND NOT (m.is_self OR m.is_robot OR m.is_command)
-              AND NOT coalesce(p.is_robot, false)
-              AND m.sender_id IS DISTINCT FROM %(without)s::bigint
-        ), counted AS (
+        f"""
+        WITH said AS ({_SAID}), counted AS (
             SELECT id, count(*) AS occurrences, count(DISTINCT sender_id) AS speakers,
                    count(DISTINCT (sent_at AT TIME ZONE %(zone)s)::date) AS days,
                    min(sent_at) AS first_seen, max(sent_at) AS last_seen

@@ -31,9 +31,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """What a term means, inferred anew from messages (``sources``). An empty meaning: no model could tell."""
+    """What a term (by its key) means, inferred anew from messages (``sources``). An empty meaning: no model could tell."""
 
-    id: SlangId
+    key: str
     meaning: str
     meaning_plain: str
     confidence: float
@@ -154,7 +154,7 @@ async def deny(conn: Connection, ids: Sequence[SlangId]) -> None:
     )
 
 
-async def infer(conn: Connection, inferred: Inferred) -> bool:
+async def infer(conn: Connection, slang_id: SlangId, inferred: Inferred) -> bool:
     """Write a new meaning of a candidate that nobody locked, and keep the difference; False: it is no such row.
 
     Where the model could not tell, the text stays and the row waits for the next threshold. What the earlier meaning stood
@@ -182,7 +182,7 @@ async def infer(conn: Connection, inferred: Inferred) -> bool:
         WHERE %(meaning)s <> ''
         """,
         {
-            "id": inferred.id,
+            "id": slang_id,
             "meaning": inferred.meaning,
             "plain": inferred.meaning_plain,
             "confidence": inferred.confidence,

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from psycopg.rows import class_row
+from psycopg.rows import class_row, scalar_row
 
 from db.learned_models import SlangId
 from db.models import ConversationId
@@ -22,21 +22,26 @@ NARROWED = 200
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """An unlocked candidate. ``spellings`` begin with the term itself; ``confidence`` None: no model confirmed it yet."""
+    """An unlocked candidate. ``spellings`` begin with the term itself; ``confidence`` None: no model confirmed it yet.
+
+    ``inferred_at``: its occurrences when its meaning was last inferred.
+    """
 
     id: SlangId
     term: str
+    key: str
     spellings: list[str]
     meaning: str
     occurrences: int
     speakers: int
     confidence: float | None
+    inferred_at: int
 
 
 _MINED = """
-    SELECT s.id, s.term,
+    SELECT s.id, s.term, s.term_key AS key,
            s.term || ARRAY(SELECT v.variant FROM slang_variants v WHERE v.slang_id = s.id ORDER BY v.variant_key) AS spellings,
-           s.meaning, s.occurrences, s.speakers, s.confidence
+           s.meaning, s.occurrences, s.speakers, s.confidence, s.inferred_at
     FROM slang s
 """
 
@@ -58,70 +63,80 @@ async def candidates_in(conn: Connection, conversation_id: ConversationId, text:
         return await cur.fetchall()
 
 
-async def due(conn: Connection, conversation_id: ConversationId, confirmed: Sequence[SlangId], *, limit: int) -> list[Mined]:
-    """Find the candidates that a model confirmed (or just now, ``confirmed``) and whose occurrences passed a threshold."""
+async def due(conn: Connection, conversation_id: ConversationId, *, limit: int) -> list[Mined]:
+    """Find the candidates that a model confirmed and whose occurrences, as last counted, passed a threshold."""
     async with conn.cursor(row_factory=class_row(Mined)) as cur:
         await cur.execute(
             f"""
             {_MINED}
             WHERE s.conversation_id = %(conversation)s AND s.status = 'candidate' AND NOT s.locked
-              AND (s.confidence IS NOT NULL OR s.id = ANY(%(confirmed)s))
+              AND s.confidence IS NOT NULL
               AND EXISTS (SELECT FROM unnest(%(thresholds)s::integer[]) AS t (occurrences)
                           WHERE s.inferred_at < t.occurrences AND t.occurrences <= s.occurrences)
             ORDER BY s.occurrences DESC, s.id
             LIMIT %(limit)s
             """,
-            {
-                "conversation": conversation_id,
-                "confirmed": list(confirmed),
-                "thresholds": list(THRESHOLDS),
-                "limit": limit,
-            },
+            {"conversation": conversation_id, "thresholds": list(THRESHOLDS), "limit": limit},
+        )
+        return await cur.fetchall()
+
+
+def passed(inferred_at: int, occurrences: int) -> bool:
+    """Tell whether a term passed a threshold since its meaning was inferred."""
+    return any(inferred_at < threshold <= occurrences for threshold in THRESHOLDS)
+
+
+async def standing_in(conn: Connection, conversation_id: ConversationId, text: str) -> list[SlangId]:
+    """Find the rows, but those rejected, whose term a text holds anywhere, also inside words."""
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            SELECT s.id
+            FROM slang s
+            WHERE s.conversation_id = %(conversation)s AND s.status <> 'rejected'
+              AND (strpos(%(text)s, s.term_key) > 0
+                   OR EXISTS (SELECT FROM slang_variants v WHERE v.slang_id = s.id AND strpos(%(text)s, v.variant_key) > 0))
+            """,
+            {"conversation": conversation_id, "text": term_key(text)},
         )
         return await cur.fetchall()
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A message that holds a spelling of a term, as far as the search text tells."""
+    """A message that holds a spelling of a term (by its number), as far as the search text tells."""
 
-    slang_id: SlangId
+    no: int
     message: int
     text: str
 
 
 async def newest_uses(
-    conn: Connection, conversation_id: ConversationId, needles: Sequence[tuple[SlangId, str]], *, limit: int
+    conn: Connection, conversation_id: ConversationId, needles: Sequence[tuple[int, str]], *, limit: int
 ) -> list[Use]:
-    """Find the newest messages of people that hold terms, at most ``limit`` for each needle, newest first.
-
-    A needle is a spelling as search texts hold it. What has evidence is looked at too: it may hold what a needle misses.
-    """
+    """Find the newest messages of people that hold terms (number, needle), at most ``limit`` for each, newest first."""
     async with conn.cursor(row_factory=class_row(Use)) as cur:
         await cur.execute(
             """
-            SELECT w.id AS slang_id, m.id AS message, m.text
-            FROM unnest(%(ids)s::bigint[], %(needles)s::text[]) AS w (id, needle)
+            SELECT w.no, m.id AS message, m.text
+            FROM unnest(%(numbers)s::bigint[], %(needles)s::text[]) AS w (no, needle)
             CROSS JOIN LATERAL (
-                (SELECT a.id, a.pos FROM messages a
-                 WHERE a.conversation_id = %(conversation)s AND w.needle <> '' AND a.search LIKE '%%' || w.needle || '%%'
-                   AND a.withdrawn_at IS NULL AND a.kind = 'message' AND NOT (a.is_self OR a.is_robot OR a.is_command)
-                 ORDER BY a.pos DESC LIMIT %(limit)s)
-                UNION
-                (SELECT b.id, b.pos FROM slang_evidence e JOIN messages b ON b.id = e.message
-                 WHERE e.slang_id = w.id AND b.withdrawn_at IS NULL
-                 ORDER BY b.pos DESC LIMIT %(limit)s)
-            ) AS h
-            JOIN messages m ON m.id = h.id
-            LEFT JOIN members p ON p.conversation_id = m.conversation_id AND p.user_id = m.sender_id
-            WHERE NOT coalesce(p.is_robot, false)
-              AND NOT EXISTS (SELECT FROM unlearned u
-                              WHERE u.conversation_id = m.conversation_id AND u.user_id = m.sender_id)
-            ORDER BY h.pos DESC
+                SELECT a.id, a.pos, a.text
+                FROM messages a
+                LEFT JOIN members p ON p.conversation_id = a.conversation_id AND p.user_id = a.sender_id
+                WHERE a.conversation_id = %(conversation)s AND a.search LIKE '%%' || w.needle || '%%'
+                  AND a.withdrawn_at IS NULL AND a.kind = 'message' AND NOT (a.is_self OR a.is_robot OR a.is_command)
+                  AND NOT coalesce(p.is_robot, false)
+                  AND NOT EXISTS (SELECT FROM unlearned u
+                                  WHERE u.conversation_id = a.conversation_id AND u.user_id = a.sender_id)
+                ORDER BY a.pos DESC
+                LIMIT %(limit)s
+            ) AS m
+            ORDER BY m.pos DESC
             """,
             {
                 "conversation": conversation_id,
-                "ids": [row for row, _ in needles],
+                "numbers": [no for no, _ in needles],
                 "needles": [needle for _, needle in needles],
                 "limit": limit,
             },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from db import slang_learning
-from db.learned_models import LearnTask, SlangId
+from db.learned_models import LearnTask
 from db.pool import Database
 from db.slang_learning import Mined
 from db.slang_terms import occurs, term_key
@@ -47,14 +47,16 @@ class SlangTask:
         confirmed: list[Confirmed] = []
         denied: list[Mined] = []
         if said:
-            prompt = candidates_prompt(batch, mined, self._settings.zone)
+            shown = mined[:SHOWN_TERMS]
+            prompt = candidates_prompt(batch, shown, self._settings.zone)
             answer = await self._models.structured(CANDIDATES, SlangAnswer, prompt, context=call)
             returned = {term_key(item.term) for item in answer.items}
-            denied = [term for term in mined if returned.isdisjoint(map(term_key, term.spellings))]
+            denied = [term for term in shown if returned.isdisjoint(map(term_key, term.spellings))]
             confirmed = await self._without_names(batch, read_items(answer.items, said, mined))
-        meant = await self._meanings.infer(batch.conversation.id, _told(mined, confirmed), call)
+        meant = await self._meanings.infer(batch.conversation.id, mined, confirmed, call)
         return SlangFindings(
             batch=batch,
+            text="\n".join(said.values()),
             confirmed=tuple(confirmed),
             denied=tuple(term.id for term in denied),
             inferred=meant,
@@ -73,7 +75,7 @@ class SlangTask:
         text = "\n".join(said.values())
         async with self._database.connection() as conn:
             narrowed = await slang_learning.candidates_in(conn, batch.conversation.id, text)
-        return [term for term in narrowed if any(occurs(spelling, text) for spelling in term.spellings)][:SHOWN_TERMS]
+        return [term for term in narrowed if any(occurs(spelling, text) for spelling in term.spellings)]
 
     async def _without_names(self, batch: Batch, found: Sequence[Confirmed]) -> list[Confirmed]:
         """Leave out what is the name of a member or of the bot."""
@@ -107,10 +109,3 @@ def read_items(items: Sequence[SlangItem], said: Mapping[int, str], mined: Seque
         plain = read_meaning(item.meaning_without_context)
         found[key] = Confirmed(term, key, meaning, plain, item.confidence, tuple(labels))
     return list(found.values())
-
-
-def _told(mined: Sequence[Mined], confirmed: Sequence[Confirmed]) -> dict[SlangId, str]:
-    """The mined terms that were just confirmed, with the meaning that they get."""
-    meanings = {item.key: item.meaning for item in confirmed}
-    keys = {term.id: [term_key(spelling) for spelling in term.spellings] for term in mined}
-    return {row: meanings[key] for row, spelled in keys.items() for key in spelled if key in meanings}

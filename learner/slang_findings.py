@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from db import evidence, slang, slang_counts, slang_findings
+from db import evidence, slang, slang_counts, slang_findings, slang_learning
 from db.evidence import MOST, Cited
 from db.learned_models import SlangId
 from db.memory_models import GROUP
@@ -28,9 +28,10 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class SlangFindings:
-    """Terms that were confirmed or not, and meanings that were inferred."""
+    """Terms that were confirmed or not, and meanings that were inferred. ``text``: what was said in the batch by people."""
 
     batch: Batch
+    text: str
     confirmed: tuple[Confirmed, ...]
     denied: tuple[SlangId, ...]
     inferred: tuple[Inferred, ...]
@@ -38,16 +39,18 @@ class SlangFindings:
 
     async def store(self, conn: Connection) -> Mapping[str, int]:
         """Write it; gives counts of new terms (``slang``), meanings and approvals. Must run inside a transaction."""
+        where = self.batch.conversation.id
         valid = await self._valid(conn)
         sources = [message for meaning in self.inferred for message in meaning.sources]
         standing = await slang_findings.standing(conn, sources) if sources else frozenset[int]()
         new, meanings = await self._store_terms(conn, valid)
         if self.denied:
             await slang_findings.deny(conn, self.denied)
+        rows = await slang.spelled(conn, where, [meaning.key for meaning in self.inferred])
         for meaning in self.inferred:
-            if standing.issuperset(meaning.sources) and await slang_findings.infer(conn, meaning):
-                meanings += 1
-        approved = await slang_findings.approve_sure(conn, self.batch.conversation.id) if self.auto_approve else 0
+            if meaning.key in rows and standing.issuperset(meaning.sources):
+                meanings += await slang_findings.infer(conn, rows[meaning.key], meaning)
+        approved = await slang_findings.approve_sure(conn, where) if self.auto_approve else 0
         counts = {"slang": new, "slang_meanings": meanings, "slang_approved": approved}
         return {name: count for name, count in counts.items() if count}
 
@@ -61,19 +64,20 @@ class SlangFindings:
         return frozenset(found)
 
     async def _store_terms(self, conn: Connection, valid: frozenset[int]) -> tuple[int, int]:
-        """Write confirmed terms; gives how many are new, and how many meanings were written."""
-        found = [term for item in self.confirmed if (term := self._found(item, valid)) is not None]
-        if not found:
-            return 0, 0
+        """Write confirmed terms and count anew what the batch holds; gives how many terms are new, how many meanings written."""
         where = self.batch.conversation.id
-        known = await slang.spelled(conn, where, [term.key for term in found])
+        found = [term for item in self.confirmed if (term := self._found(item, valid)) is not None]
+        keys = [term.key for term in found]
+        known = await slang.spelled(conn, where, keys)
         new = await slang_findings.insert(conn, where, [term for term in found if term.key not in known])
-        rows = await slang.spelled(conn, where, [term.key for term in found])
-        states = await slang_findings.hold(conn, list(rows.values()))
-        open_rows = {row for row, status in states.items() if status != "rejected"}
-        told = _by_row([(rows[term.key], term) for term in found if rows.get(term.key) in open_rows])
+        rows = await slang.spelled(conn, where, keys)
+        standing = await slang_learning.standing_in(conn, where, self.text)
+        meant = await slang.spelled(conn, where, [meaning.key for meaning in self.inferred])
+        states = await slang_findings.hold(conn, sorted({*rows.values(), *standing, *meant.values()}))
+        usable = {row for row, status in states.items() if status != "rejected"}
+        told = _by_row([(rows[term.key], term) for term in found if rows.get(term.key) in usable])
         await slang_findings.support(conn, [(row, message) for row, term in told for message in term.evidence])
-        await slang_counts.recount(conn, list(states))
+        await slang_counts.recount(conn, sorted(usable))
         return len(new), await slang_findings.confirm(conn, told)
 
     def _found(self, item: Confirmed, valid: frozenset[int]) -> Found | None:

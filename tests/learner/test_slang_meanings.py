@@ -145,9 +145,8 @@ async def test_uses_by_bots_and_by_members_who_may_not_be_learned_from_are_left_
 async def test_several_due_terms_are_one_call_and_their_number_is_bounded(world: SlangWorld, asked: Asking) -> None:
     names = [f"梗{letter}" for letter in "甲乙丙丁戊己庚辛壬癸"]
     for name in names:
-        await world.hear(f"{name}啊")
-        await world.put(name, "某个意思", await world.hear(f"{name}呢"), occurrences=3)
-    await world.rows("UPDATE slang SET occurrences = 3 RETURNING id")
+        await world.talk(f"{name}啊", f"{name}了")
+        await world.put(name, "某个意思", await world.hear(f"{name}呢"))
     asked.script(TASK, answers(items=[meaning("新的意思", name) for name in names]))
     assert await learn(world, asked) == {"slang_meanings": 8}
     assert await learn(world, asked) == {"slang_meanings": 2}
@@ -177,6 +176,25 @@ async def test_a_term_that_is_confirmed_with_many_uses_is_inferred_at_once(world
     assert "原来的理解：打游戏" in asked.asked(TASK)[0]
     assert await world.meanings(row) == ["打游戏", "组队打游戏"]
     assert (await world.there(row)).meaning == "组队打游戏"
+
+
+async def test_a_new_term_with_many_uses_is_inferred_at_once(world: SlangWorld, asked: Asking) -> None:
+    await world.talk(*["今晚开黑"] * 3)
+    new: JsonObject = {"term": "开黑", "meaning": "打游戏", "meaning_without_context": "", "confidence": 0.9, "evidence": [3]}
+    asked.script("slang_candidates", answers(items=[new]))
+    asked.script(TASK, answers(items=[meaning("组队打游戏")]))
+    assert await learn(world, asked) == {"slang": 1, "slang_meanings": 2}
+    row = await world.by_term("开黑")
+    assert row is not None
+    assert (row.meaning, row.inferred_at, row.occurrences) == ("组队打游戏", 3, 3)
+
+
+async def test_what_is_counted_is_fresh_when_a_batch_is_stored(world: SlangWorld, asked: Asking) -> None:
+    approved = await world.put("上分", "打排位", status="approved", locked=True)
+    await world.talk("上分", "去上分", "上分吗")
+    await learn(world, asked)
+    row = await world.there(approved)
+    assert (row.occurrences, row.speakers, row.days, row.version) == (3, 3, 1, 1)
 
 
 async def test_an_edited_meaning_survives_four_inferences(world: SlangWorld, asked: Asking) -> None:
