@@ -18,9 +18,10 @@ _SAID = """
     LEFT JOIN members p ON p.conversation_id = m.conversation_id AND p.user_id = m.sender_id
     WHERE m.withdrawn_at IS NULL AND m.kind = 'message' AND NOT (m.is_self OR m.is_robot OR m.is_command)
       AND NOT coalesce(p.is_robot, false)
+      AND NOT EXISTS (SELECT FROM unlearned u WHERE u.conversation_id = m.conversation_id AND u.user_id = m.sender_id)
       AND m.sender_id IS DISTINCT FROM %(without)s::bigint
 """
-"""The messages of people in which terms stand: each once for a term, in however many spellings."""
+"""The messages of people who may be learned from in which terms stand: each once for a term, in however many spellings."""
 
 
 async def occurrences(conn: Connection, conversation_id: ConversationId, terms: Sequence[Sequence[str]]) -> list[int]:

@@ -60,6 +60,7 @@ class SlangTask:
             confirmed=tuple(confirmed),
             denied=tuple(term.id for term in denied),
             inferred=meant,
+            zone=self._settings.timezone,
             auto_approve=self._settings.slang_auto_approve,
         )
 

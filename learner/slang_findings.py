@@ -35,6 +35,7 @@ class SlangFindings:
     confirmed: tuple[Confirmed, ...]
     denied: tuple[SlangId, ...]
     inferred: tuple[Inferred, ...]
+    zone: str
     auto_approve: bool
 
     async def store(self, conn: Connection) -> Mapping[str, int]:
@@ -77,7 +78,7 @@ class SlangFindings:
         usable = {row for row, status in states.items() if status != "rejected"}
         told = _by_row([(rows[term.key], term) for term in found if rows.get(term.key) in usable])
         await slang_findings.support(conn, [(row, message) for row, term in told for message in term.evidence])
-        await slang_counts.recount(conn, sorted(usable))
+        await slang_counts.recount(conn, sorted(usable), zone=self.zone)
         return len(new), await slang_findings.confirm(conn, told)
 
     def _found(self, item: Confirmed, valid: frozenset[int]) -> Found | None:
