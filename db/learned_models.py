@@ -55,12 +55,14 @@ class KnownTopic:
 
 @dataclass(frozen=True, slots=True)
 class KnownTrait:
-    """A trait of a member who is in the group, as a prompt may show it."""
+    """A trait of a member who is in the group, as a prompt may show it. ``no`` and ``name`` are the member's."""
 
     id: TraitId
     user_id: int
     kind: TraitKind
     content: str
+    no: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from db.pool import Connection
 
 
 async def old_messages(conn: Connection, before: datetime, *, limit: int) -> int:
-    """Delete messages older than a moment that nothing is owed for and no memory stands on. Returns how many.
+    """Delete messages older than a moment that nothing is owed for and nothing of value stands on. Returns how many.
 
-    A memory stands on its evidence while it is active, or while another one holds its text.
+    A memory stands on its evidence while it is active, or while another one holds its text; slang and expressions while they
+    are approved or locked; a trait while it is current.
     """
     cur = await conn.execute(
         """
@@ -24,6 +25,12 @@ async def old_messages(conn: Connection, before: datetime, *, limit: int) -> int
                                          AND (y.status = 'active'
                                               OR EXISTS (SELECT FROM memory_links l
                                                          WHERE l.old_id = y.id AND l.relation = 'refines')))
+                       AND NOT EXISTS (SELECT FROM slang_evidence e JOIN slang s ON s.id = e.slang_id
+                                       WHERE e.message = m.id AND (s.status = 'approved' OR s.locked))
+                       AND NOT EXISTS (SELECT FROM expression_evidence e JOIN expressions x ON x.id = e.expression_id
+                                       WHERE e.message = m.id AND (x.status = 'approved' OR x.locked))
+                       AND NOT EXISTS (SELECT FROM trait_evidence e JOIN traits t ON t.id = e.trait_id
+                                       WHERE e.message = m.id AND t.dropped_at IS NULL)
                      LIMIT %(limit)s)
         """,
         {"before": before, "limit": limit},
@@ -43,6 +50,25 @@ async def old_memories(conn: Connection, before: datetime, *, limit: int) -> int
                      FROM memories m
                      WHERE m.status = 'archived' AND m.archived_at < %(before)s AND NOT m.locked
                        AND NOT EXISTS (SELECT FROM memory_links l WHERE l.old_id = m.id AND l.relation = 'refines')
+                     LIMIT %(limit)s)
+        """,
+        {"before": before, "limit": limit},
+    )
+    return cur.rowcount
+
+
+async def old_traits(conn: Connection, before: datetime, *, limit: int) -> int:
+    """Delete the traits of members who left before a moment, and those that the learner dropped before it.
+
+    Returns how many. What a person took from a member who is still there stays: it must not come back.
+    """
+    cur = await conn.execute(
+        """
+        DELETE FROM traits
+        WHERE id IN (SELECT t.id
+                     FROM traits t
+                     LEFT JOIN members p ON p.conversation_id = t.conversation_id AND p.user_id = t.user_id
+                     WHERE p.left_at < %(before)s OR (t.dropped_at < %(before)s AND t.dropped_why <> 'person')
                      LIMIT %(limit)s)
         """,
         {"before": before, "limit": limit},

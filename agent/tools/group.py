@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from agent.ports import MemberInfo, Notice, PlatformError
+from agent.prompt.profiles import traits_told
 from agent.tools.declaration import GROUP_ONLY, NoArgs, Tool, ToolArgs, ToolContext, ToolResult
 from agent.tools.subjects import one_member
 from db.history import find_members
+from db.trait_prompt import of_members
 from llm.hygiene import cut, one_line, plain_name
 from llm.lines import day_clock
 
 NOTICES = 5
 NOTICE_CHARS = 250
+TRAITS = 20
 _ROLES = {"owner": "群主", "admin": "管理员", "member": "普通成员"}
 
 
@@ -27,10 +30,13 @@ class MemberArgs(ToolArgs):
 async def _member_info(ctx: ToolContext, args: MemberArgs) -> ToolResult:
     user_id = await one_member(ctx, args.member)
     info = await ctx.snapshot.request.platform.member_info(user_id)
+    where = ctx.snapshot.request.conversation.id
     async with ctx.database.connection() as conn:
-        known = await find_members(conn, ctx.snapshot.request.conversation.id, numbers=[user_id], names=[])
+        known = await find_members(conn, where, numbers=[user_id], names=[])
+        traits = await of_members(conn, where, [user_id], each=TRAITS)
     number = next((member.no for member in known if member.user_id == user_id), None)
-    return ToolResult(_told(ctx, info, number))
+    told = _told(ctx, info, number)
+    return ToolResult(f"{told}\n画像：{traits_told(traits)}" if traits else told)
 
 
 def _told(ctx: ToolContext, info: MemberInfo, number: int | None) -> str:

@@ -20,6 +20,7 @@ Piece: TypeAlias = Callable[[Connection], Awaitable[int]]
 
 async def clean(database: Database, before: datetime, now: datetime) -> int:
     """Delete everything older than ``before``; returns how many messages went."""
+    await _until_done(database, lambda conn: upkeep.old_traits(conn, before, limit=PIECE))
     gone = await _until_done(database, lambda conn: upkeep.old_messages(conn, before, limit=PIECE))
     await _until_done(database, lambda conn: upkeep.empty_topics(conn, limit=PIECE))
     await _until_done(database, lambda conn: upkeep.old_memories(conn, before, limit=PIECE))
