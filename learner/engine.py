@@ -62,7 +62,7 @@ class Pace:
         self.size = full
         self.bare = False
         self.proven = False
-        """Whether a call of this task was answered since it last left out a message: then the service is not what fails."""
+        """Whether a batch was learned since a message was last left out: then neither service nor code is what fails."""
         self.stale = 0
 
     @property
@@ -130,8 +130,8 @@ class Run:
             findings: Findings = NothingFound()
             if batch.sources:
                 findings = await task.infer(batch, CallContext(task.name, self._place.id))
-                pace.proven = True
             await self._store(batch, findings)
+            pace.proven |= bool(batch.sources)
         except DatabaseUnavailable:
             raise
         except BudgetExhausted as gone:
@@ -172,7 +172,7 @@ class Run:
             if batch is None or not batch.sources:
                 return False
             try:
-                await task.infer(batch, CallContext(task.name, self._place.id))
+                await self._rehearse(await task.infer(batch, CallContext(task.name, self._place.id)))
             except DatabaseUnavailable:
                 raise
             except Exception as failure:  # noqa: BLE001 - the tasks' boundary
@@ -181,6 +181,11 @@ class Run:
             else:
                 return True
         return False
+
+    async def _rehearse(self, findings: Findings) -> None:
+        """Write findings and take them back."""
+        async with self._ground.database.connection() as conn, conn.transaction(force_rollback=True):
+            await findings.store(conn)
 
     async def _leave_out(self, task: Task, batch: Batch, failure: Exception) -> None:
         [label] = batch.sources
