@@ -8,12 +8,14 @@ from plugins.admin import (
     audit,
     conversations,
     embedding,
+    expressions,
     health,
     imports,
     logs,
     members,
     memories,
     messages,
+    profiles,
     recall,
     search,
     slang,
@@ -41,7 +43,7 @@ def build_router(find: FindView, token: str) -> APIRouter:
     )
     for part in (
         *(conversations, messages, turns, logs, usage, embedding, imports, memories, recall, search, members),
-        *(audit, topics, slang),
+        *(audit, topics, slang, expressions, profiles),
     ):
         private.include_router(part.router)
     private.include_router(_unknown)

@@ -132,10 +132,10 @@ async def show_detail(conn: Connection, row: Slang) -> SlangDetail | None:
         return None
     lines = await slang_lists.evidence_of(conn, row.id)
     meanings = await slang_lists.meanings_of(conn, row.id)
-    return SlangDetail(**shown[0].model_dump(), evidence=_evidence(lines), history=[_meaning(line) for line in meanings])
+    return SlangDetail(**shown[0].model_dump(), evidence=show_evidence(lines), history=[_meaning(line) for line in meanings])
 
 
-def _evidence(lines: Sequence[UseLine]) -> list[EvidenceItem]:
+def show_evidence(lines: Sequence[UseLine]) -> list[EvidenceItem]:
     """Put hits together with what stands around them."""
     shown: list[EvidenceItem] = []
     for hit in (line for line in lines if line.side == 0):
