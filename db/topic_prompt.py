@@ -14,9 +14,9 @@ from db.pool import Connection
 from db.text_query import read_query
 
 MOST = 3
-LOOKED = 200
+LOOKED = 150
 """Latest topics of a conversation that a text may recall."""
-WORDS = 64
+WORDS = 48
 """Words of the text that count."""
 ENOUGH_WORDS = 2
 """Words that a topic must share with the text to be recalled by it; one is enough where it is rare."""

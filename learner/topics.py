@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from db import topics
 from db.history import Line, lines_at
 from db.learned_models import LearnTask, TopicId
-from db.models import ConversationId, MessageRow
+from db.models import Conversation, ConversationId, MessageRow
 from db.pool import Connection, Database
 from db.topics import OpenTopic, Standing, Version
 from learner.task import Batch, StaleFindings
@@ -86,11 +86,20 @@ class TopicsTask:
     async def infer(self, batch: Batch, call: CallContext) -> TopicFindings:
         """Place the batch's sources, and summarise the topics that got any or lost one; at most two calls, as a rule.
 
-        A batch without sources only mends topics that wait for a summary. Raises ModelError, DatabaseUnavailable.
+        Raises ModelError, DatabaseUnavailable.
         """
         placed = await self._place(batch, call) if batch.sources else Placed({}, ())
         threads = await self._threads(batch, placed)
         return TopicFindings(batch.conversation.id, tuple(await self._summarised(threads, call)))
+
+    async def mend(self, place: Conversation, call: CallContext) -> TopicFindings | None:
+        """Summarise topics that wait for it though nothing new was said: those that lost a message. None: no topic waits.
+
+        Raises ModelError, DatabaseUnavailable.
+        """
+        nothing = Batch(place, self.name, (), frozenset(), frozenset(), {}, 0, 0)
+        threads = await self._threads(nothing, Placed({}, ()))
+        return TopicFindings(place.id, tuple(await self._summarised(threads, call))) if threads else None
 
     async def _place(self, batch: Batch, call: CallContext) -> Placed:
         quoted = sorted({line.quoted_pos for line in batch.lines if line.quoted_pos is not None})

@@ -13,7 +13,8 @@ from db.memory_models import MemoryId
 from db.memory_moderation import Edit
 from db.models import ConversationKey, Json, JsonObject
 from db.pool import Database
-from learner.memories import MemoriesTask
+from learner.claim_answers import ClaimItem
+from learner.memories import MemoriesTask, requests
 from learner.task import Findings, StaleFindings
 from llm.errors import ModelUnavailable, StructuredFailed
 from llm.memory.service import MemoryService
@@ -198,6 +199,10 @@ async def test_a_batch_gives_ten_claims_at_most_and_each_once(distilling: Distil
     await distilling.world.say("我会很多事")
     many = [claim(f"小明会第{number}件事", 1) for number in range(30)]
     distilling.found(claim("小明会第0件事。", 1), *many)
+    batch = await batch_of(distilling.world, "memories", 1, 1)
+    given = [claim("小明会第0件事。", 1), *many]
+    asked = requests(batch, [ClaimItem.model_validate(item) for item in given])
+    assert [request.content for request in asked] == ["小明会第0件事。", *(f"小明会第{number}件事" for number in range(1, 9))]
     assert await distilling.learn(1) == 9
 
 

@@ -14,6 +14,7 @@ from tests.db.memory_world import MING, WANG, WEI
 from tests.learner.batch_world import store
 from tests.learner.topic_world import Topics, placing, summing, topic_world, two_topics
 from tests.llm.conftest import Opener
+from tests.llm.fake_service import says
 
 
 @pytest.fixture
@@ -106,6 +107,26 @@ async def test_a_new_summary_is_built_on_the_last_version_that_never_held_what_w
     assert (await learning.versions())[3] == (4, "第四版", [1, 3, 5], True)
 
 
+async def test_topics_that_wait_are_mended_without_news_until_none_waits(learning: Topics) -> None:
+    assert await learning.mend() is None
+    await two_topics(learning)
+    assert await learning.mend() is None
+    await learning.world.withdraw(3)
+    learning.asked.script("topic_summary", summing("小明约周六桌游"))
+    assert await learning.mend() == {"topics": 0, "topic_messages": 0, "summaries": 1}
+    assert await learning.mend() is None
+    assert (await learning.versions())[1] == (2, "小明约周六桌游", [1], True)
+
+
+async def test_a_topic_that_cannot_be_mended_does_not_wait_for_ever(learning: Topics) -> None:
+    await two_topics(learning)
+    await learning.world.withdraw(3)
+    learning.asked.script("topic_summary", says("不会"))
+    assert await learning.mend() == {"topics": 0, "topic_messages": 0, "summaries": 0}
+    assert await learning.mend() is None
+    assert [topic.gist for topic in await learning.prompt()] == ["老王的猫不吃饭"]
+
+
 async def test_nothing_is_asked_where_the_version_before_holds_all_that_is_left(learning: Topics) -> None:
     await two_topics(learning)
     await learning.talk("七点")
@@ -173,6 +194,23 @@ async def test_a_withdrawal_that_waits_for_a_summary_being_written_empties_it_to
     await asyncio.gather(writing, withdrawing)
     assert [version[1] for version in await learning.versions()] == ["", "", "老王的猫不吃饭"]
     assert await learning.stale() == [True, False]
+
+
+async def test_a_withdrawal_that_comes_while_its_message_is_being_placed_takes_it_out_again(learning: Topics) -> None:
+    await two_topics(learning)
+    await learning.talk("我的密码是一二三")
+    learning.asked.script("topic_assignment", placing(m4="T1"))
+    learning.asked.script("topic_summary", summing("小明的密码是一二三"))
+    findings = await learning.infer(4, 4)
+    async with learning.world.database.transaction() as conn:
+        await conn.execute("LOCK TABLE topic_summaries IN SHARE MODE")
+        writing = asyncio.create_task(store(learning.world, findings))
+        await learning.world.blocked()
+        withdrawing = asyncio.create_task(learning.world.withdraw(4))
+        await learning.world.blocked(2)
+    await asyncio.gather(writing, withdrawing)
+    assert list((await learning.members()).values()) == [[1, 3], [2]]
+    assert [version[1] for version in await learning.versions()] == ["小明约周六桌游，阿伟来", "", "老王的猫不吃饭"]
 
 
 async def test_a_new_topic_whose_messages_were_all_withdrawn_meanwhile_is_not_made(learning: Topics) -> None:

@@ -6,12 +6,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from db import conversations
 from db.learned_models import KnownTopic
 from db.models import Json, JsonObject
 from db.pool import Database
 from db.topic_prompt import touched
 from learner.task import Findings
 from learner.topics import TopicsTask
+from llm.types import CallContext
 from settings import load_settings
 from tests.db.memory_world import MING, WANG, WEI, MemoryWorld
 from tests.learner.batch_world import Asking, answers, asking, batch_of, infer, store
@@ -47,6 +49,13 @@ class Topics:
     async def learn(self, first: int, last: int, *, context: int = 0) -> dict[str, int]:
         """Find and write them."""
         return await store(self.world, await self.infer(first, last, context=context))
+
+    async def mend(self) -> dict[str, int] | None:
+        """Summarise what waits, as the engine does; None: nothing waits."""
+        async with self.world.database.connection() as conn:
+            [place] = await conversations.some(conn, [self.world.conversation])
+        findings = await self.task.mend(place, CallContext(self.task.name, place.id))
+        return None if findings is None else await store(self.world, findings)
 
     async def talk(self, *texts: str, user: int = MING) -> int:
         """Say some things; returns the last position."""
