@@ -118,6 +118,7 @@ class Learner:
         self._running: set[ConversationId] = set()
         self._jobs: set[asyncio.Task[object]] = set()
         self._ticked_at: datetime | None = None
+        self._ticking = False
         self._closed = False
 
     @classmethod
@@ -142,9 +143,17 @@ class Learner:
         return Activity(len(self._running), self._at_once, self._ticked_at)
 
     async def tick(self) -> None:
-        """Learn from the conversations that are due, the longest waiting first. Raises DatabaseUnavailable, Closed."""
-        self._ticked_at = self._clock()
-        await self._supervised(self._tick())
+        """Learn from the conversations that are due, the longest waiting first; nothing while the last tick still works.
+
+        Raises DatabaseUnavailable, Closed.
+        """
+        if self._ticking:
+            return
+        self._ticking, self._ticked_at = True, self._clock()
+        try:
+            await self._supervised(self._tick())
+        finally:
+            self._ticking = False
 
     async def run(self, conversation_id: ConversationId) -> Report:
         """Learn all of a conversation, whether it is due or waits after a failure, until nothing or no budget is left.

@@ -15,6 +15,7 @@ from db.pool import Database, DatabaseUnavailable
 from db.search_terms import count_terms
 from db.spool import Spool
 from db.start import RunningDatabase, start_database
+from learner.service import Learner
 from llm.embedding.keeper import EmbeddingKeeper
 from llm.embedding.service import Embeddings
 from llm.memory.search import MessageSearch
@@ -56,6 +57,7 @@ class Runtime:
         self.keeper = EmbeddingKeeper(running.database, self.embeddings)
         self.memory = MemoryService(running.database, self.models, self.embeddings, written=self.keeper.poke)
         self.search = MessageSearch(running.database, self.embeddings, zone=settings.zone)
+        self.learner = Learner.from_parts(running.database, self.models, self.memory, self.embeddings, settings)
         self.spool = Spool(settings.data_dir / "spool" / str(settings.port))
         self.chat = Chat(
             Ground(
@@ -95,6 +97,7 @@ class Runtime:
     async def close(self) -> None:
         """Bring everything down, the database last."""
         await self._jobs.close()
+        await self.learner.aclose()
         await self.chat.close()
         await self.keeper.aclose()
         await self.embeddings.aclose()

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from db.models import Conversation, ConversationId, TurnId
 from db.pool import Database
+from learner.service import Learner
 from llm.embedding.keeper import EmbeddingKeeper
 from llm.embedding.service import Embeddings
 from llm.memory.search import MessageSearch
@@ -86,6 +87,11 @@ class RuntimeView(Protocol):
     @property
     def search(self) -> MessageSearch:
         """The search over what was said."""
+        ...
+
+    @property
+    def learner(self) -> Learner:
+        """What learns in the background."""
         ...
 
     @property

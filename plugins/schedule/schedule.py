@@ -1,8 +1,9 @@
-"""Scheduled jobs: old rows go, member lists are read again, search and its indexes are kept in order."""
+"""Scheduled jobs: the learner looks who is due, old rows go, member lists are read again, search is kept in order."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import nonebot
@@ -10,13 +11,14 @@ from nonebot.log import logger
 from nonebot.plugin import PluginMetadata
 
 from db.pool import DatabaseUnavailable
-from plugins.runtime import Runtime, get_runtime
+from learner.service import Closed
+from plugins.runtime import Runtime, get_runtime, get_settings
 from plugins.schedule.chores import clean, make_searchable
 
 nonebot.require("nonebot_plugin_apscheduler")
 from nonebot_plugin_apscheduler import scheduler  # noqa: E402 - the plugin must be loaded first
 
-__plugin_meta__ = PluginMetadata(name="群友定时任务", description="清理过期数据，刷新成员列表，照看索引", usage="自动运行")
+__plugin_meta__ = PluginMetadata(name="群友定时任务", description="学习，清理过期数据，刷新成员列表，照看索引", usage="自动运行")
 
 
 async def run_upkeep(runtime: Runtime) -> None:
@@ -50,10 +52,14 @@ async def run_search(runtime: Runtime) -> None:
         logger.info(f"补好了 {filled} 条旧消息，现在也搜得到")
 
 
-def _every(
-    name: str, what: str, work: Callable[[Runtime], Awaitable[None]], *, minutes: int, first: timedelta | None = None
-) -> None:
-    """Schedule a job that is skipped while the bot does not run, and comes again when the database is away."""
+async def run_learner(runtime: Runtime) -> None:
+    """Learn from the conversations that are due."""
+    with suppress(Closed):
+        await runtime.learner.tick()
+
+
+def _running(what: str, work: Callable[[Runtime], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    """Make work a job that is skipped while the bot does not run, and comes again when the database is away."""
 
     async def run() -> None:
         runtime = get_runtime()
@@ -66,8 +72,15 @@ def _every(
         except Exception:  # noqa: BLE001 - a background job
             logger.exception(f"{what}时出错，下次再来")
 
+    return run
+
+
+def _every(
+    name: str, what: str, work: Callable[[Runtime], Awaitable[None]], *, minutes: int, first: timedelta | None = None
+) -> None:
+    """Schedule a job."""
     scheduler.add_job(  # pyright: ignore[reportUnknownMemberType] - APScheduler 3 has no types
-        run,
+        _running(what, work),
         "interval",
         minutes=minutes,
         id=name,
@@ -78,6 +91,26 @@ def _every(
         misfire_grace_time=None,
     )
 
+
+async def schedule_learner() -> None:
+    """Let the learner look every LEARNER_SECONDS who is due; 0: never by itself."""
+    seconds = get_settings().learner_seconds
+    if seconds <= 0:
+        logger.info("LEARNER_SECONDS=0：只在有人从接口叫它学的时候学")
+        return
+    scheduler.add_job(  # pyright: ignore[reportUnknownMemberType] - APScheduler 3 has no types
+        _running("学习", run_learner),
+        "interval",
+        seconds=seconds,
+        id="learner",
+        # One works at a time: the learner sees to that itself, so a long tick is no warning every minute.
+        max_instances=2,
+        coalesce=True,
+        misfire_grace_time=None,
+    )
+
+
+nonebot.get_driver().on_startup(schedule_learner)
 
 # A computer that is switched off every evening cleans up too: what is rare comes soon after the start.
 _every("upkeep", "清理过期数据", run_upkeep, minutes=6 * 60, first=timedelta(minutes=5))

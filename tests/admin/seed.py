@@ -9,6 +9,7 @@ from pathlib import Path
 
 from db.models import Conversation, ConversationId, TurnId
 from db.pool import Database
+from learner.service import Learner
 from llm.embedding.keeper import EmbeddingKeeper
 from llm.embedding.service import Embeddings
 from llm.memory.search import MessageSearch
@@ -61,6 +62,7 @@ class View:
     keeper: EmbeddingKeeper = field(init=False)
     memory: MemoryService = field(init=False)
     search: MessageSearch = field(init=False)
+    learner: Learner = field(init=False)
     grew: int = 0
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC) - timedelta(seconds=90))
     spool: SpoolStatus = field(default_factory=lambda: SpoolStatus(pending=0, bytes=0, full=False))
@@ -75,6 +77,7 @@ class View:
         models = Models.from_settings(Settings(), UsageBook(self.database, self.settings.zone))
         self.memory = MemoryService(self.database, models, self.embeddings, written=self.keeper.poke)
         self.search = MessageSearch(self.database, self.embeddings, zone=self.settings.zone)
+        self.learner = Learner.from_parts(self.database, models, self.memory, self.embeddings, self.settings)
 
     async def grown(self) -> None:
         """Remember that much came in."""
