@@ -14,6 +14,9 @@ from db.pool import DatabaseUnavailable
 
 logger = logging.getLogger(__name__)
 
+LEG_SECONDS = 6.0
+"""A leg that takes longer is left out; waiting for a connection fails before."""
+
 
 async def both_legs(what: str, text: Awaitable[list[Place]] | None, vector: Awaitable[list[Place]] | None) -> list[Fused]:
     """Run the legs (None: there is nothing to look for) and fuse their places; ``what`` is for the log.
@@ -39,10 +42,15 @@ async def _leg(name: str, work: Awaitable[list[Place]] | None) -> _Leg:
     if work is None:
         return _Leg([])
     try:
-        return _Leg(await work, worked=True)
+        async with asyncio.timeout(LEG_SECONDS):
+            places = await work
+    except TimeoutError:
+        logger.warning("%s一路超过 %.0f 秒，这次不用它", name, LEG_SECONDS)
+        return _Leg([])
     except DatabaseUnavailable as error:
         logger.warning("%s一路没有连上数据库：%s", name, error)
         return _Leg([], away=error)
     except psycopg.Error as error:
         logger.warning("%s一路出错，这次不用它：%s", name, str(error).strip().split("\n")[0] or type(error).__name__)
         return _Leg([])
+    return _Leg(places, worked=True)

@@ -18,9 +18,8 @@ from db.legs import both_legs
 from db.memory_models import Vector
 from db.models import ConversationId, MessageRow
 from db.pool import Connection, Database
-from db.recall_scope import set_leg
 from db.recall_text import ALIKE, ENOUGH, FETCHED, LENGTH_CHARS, LENGTH_WEIGHT, RAREST, SCORED, SIMILAR_WEIGHT, TERMS
-from db.text_query import FUZZY_THRESHOLD, TextQuery, arrays, read_query
+from db.text_query import TextQuery, arrays, read_query
 from db.timewords import TimeRange
 from db.vectors import vector_literal
 
@@ -220,9 +219,7 @@ def _text_values(words: TextQuery, query: MessageQuery, limit: int) -> dict[str,
 async def _text_places(conn: Connection, words: TextQuery, query: MessageQuery, limit: int) -> list[Place]:
     """Rank messages by their words. One round trip."""
     async with conn.cursor(row_factory=class_row(Place)) as cur:
-        async with conn.pipeline():
-            await set_leg(conn, {"pg_trgm.word_similarity_threshold": str(FUZZY_THRESHOLD)})
-            await cur.execute(_TEXT_LEG, _text_values(words, query, limit), prepare=False)
+        await cur.execute(_TEXT_LEG, _text_values(words, query, limit), prepare=False)
         return await cur.fetchall()
 
 
@@ -267,10 +264,8 @@ async def _vector_places(conn: Connection, vector: Vector, query: MessageQuery, 
         "limit": limit,
     }
     async with conn.cursor(row_factory=class_row(Place)) as cur:
-        async with conn.pipeline():
-            await set_leg(conn, {})
-            narrow = bool(query.sender_ids) or query.when is not None
-            await cur.execute(_NEAREST_OF_FEW if narrow else _NEAREST, values, prepare=False)
+        narrow = bool(query.sender_ids) or query.when is not None
+        await cur.execute(_NEAREST_OF_FEW if narrow else _NEAREST, values, prepare=False)
         return await cur.fetchall()
 
 

@@ -14,6 +14,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
+from db.text_query import FUZZY_THRESHOLD
+from db.vectors import INDEX_SETTINGS
+
 logger = logging.getLogger(__name__)
 
 Connection: TypeAlias = "AsyncConnection[TupleRow]"
@@ -170,12 +173,18 @@ def is_away(error: psycopg.Error) -> bool:
 
 
 async def _configure(connection: Connection) -> None:
+    values = {
+        "statement_timeout": f"{STATEMENT_SECONDS}s",
+        "lock_timeout": f"{LOCK_SECONDS}s",
+        "timezone": "UTC",
+        # Each statement's work is small: nothing is worth compiling.
+        "jit": "off",
+        "pg_trgm.word_similarity_threshold": str(FUZZY_THRESHOLD),
+        **INDEX_SETTINGS,
+    }
     await connection.execute(
-        """
-        SELECT set_config('statement_timeout', %(statement)s, false), set_config('lock_timeout', %(lock)s, false),
-               set_config('timezone', 'UTC', false)
-        """,
-        {"statement": f"{STATEMENT_SECONDS}s", "lock": f"{LOCK_SECONDS}s"},
+        "SELECT set_config(s.name, s.value, false) FROM unnest(%(names)s::text[], %(values)s::text[]) AS s (name, value)",
+        {"names": list(values), "values": list(values.values())},
     )
 
 

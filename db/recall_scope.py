@@ -1,14 +1,10 @@
-"""Where recall looks, as parameters of its statements, and what every leg's transaction sets."""
+"""Where recall looks, as parameters of its statements."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from db.memory_models import Scope
-from db.pool import Connection
-
-LEG_SECONDS = 5
-"""A leg that takes longer is left out."""
 
 IN_SCOPE = """
     (%(anyone)s OR (m.subject_kind = 'member' AND m.subject_id = ANY(%(members)s::bigint[]))
@@ -35,16 +31,3 @@ def scope_values(scope: Scope) -> dict[str, ScopeValue]:
         "statuses": list(scope.statuses),
         "withdrawn": scope.withdrawn,
     }
-
-
-async def set_leg(conn: Connection, settings: Mapping[str, str]) -> None:
-    """Set PostgreSQL's settings until the pipeline's end, and bound it in time; its work is small, so nothing is compiled.
-
-    Must run inside a pipeline: what is sent before its end is one transaction, without a BEGIN that would cost as much.
-    """
-    values = {"statement_timeout": f"{LEG_SECONDS}s", "jit": "off", **settings}
-    await conn.execute(
-        "SELECT set_config(s.name, s.value, true) FROM unnest(%(names)s::text[], %(values)s::text[]) AS s (name, value)",
-        {"names": list(values), "values": list(values.values())},
-        prepare=True,
-    )

@@ -15,8 +15,8 @@ from psycopg.rows import class_row
 from db.fusion import Place
 from db.memory_models import Scope
 from db.pool import Connection
-from db.recall_scope import IN_SCOPE, ScopeValue, scope_values, set_leg
-from db.text_query import FUZZY_THRESHOLD, ArrayValue, TextQuery, arrays
+from db.recall_scope import IN_SCOPE, ScopeValue, scope_values
+from db.text_query import ArrayValue, TextQuery, arrays
 
 RAREST = 16
 """Words of a question that fetch candidates, rarest first."""
@@ -149,19 +149,12 @@ TEXT_LEG = f"""
 
 TextValue = ArrayValue | ScopeValue | int | float
 
-TEXT_SETTINGS = {
-    "pg_trgm.word_similarity_threshold": str(FUZZY_THRESHOLD),
-    # Planning takes longer than most of these searches, and the plan does not depend on what is asked.
-    "plan_cache_mode": "force_generic_plan",
-}
-
 
 async def text_places(conn: Connection, queries: Sequence[TextQuery], scope: Scope, limit: int) -> list[Place]:
     """Rank memories by their words, ``limit`` for each question. One round trip."""
     async with conn.cursor(row_factory=class_row(Place)) as cur:
-        async with conn.pipeline():
-            await set_leg(conn, TEXT_SETTINGS)
-            await cur.execute(TEXT_LEG, text_values(queries, scope, limit), prepare=True)
+        # Planning takes longer than most of these searches, and the plan does not depend on what is asked.
+        await cur.execute(TEXT_LEG, text_values(queries, scope, limit), prepare=True)
         return await cur.fetchall()
 
 

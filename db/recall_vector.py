@@ -18,8 +18,8 @@ from psycopg.rows import class_row, scalar_row
 from db.fusion import Place
 from db.memory_models import Scope, Vector
 from db.pool import Connection
-from db.recall_scope import IN_SCOPE, scope_values, set_leg
-from db.vectors import HNSW_DIM, HNSW_EF_SEARCH, HNSW_SCAN_TUPLES, hnsw_name, vector_literal
+from db.recall_scope import IN_SCOPE, scope_values
+from db.vectors import HNSW_DIM, hnsw_name, vector_literal
 
 _NEAREST: LiteralString = f"""
     WITH asked AS MATERIALIZED (
@@ -58,12 +58,6 @@ _NEAREST_OF_EACH: LiteralString = f"""
         LIMIT 1
     ) AS r
 """
-
-INDEX_SETTINGS = {
-    "hnsw.iterative_scan": "relaxed_order",
-    "hnsw.ef_search": str(HNSW_EF_SEARCH),
-    "hnsw.max_scan_tuples": str(HNSW_SCAN_TUPLES),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +115,6 @@ async def _look(
     known = conn.cursor(row_factory=scalar_row)
     async with rows, each, known:
         async with conn.pipeline():
-            await set_leg(conn, INDEX_SETTINGS if indexed else {})
             if indexed:
                 await known.execute("SELECT to_regclass(%(index)s) IS NOT NULL", values, prepare=True)
             await rows.execute(vector_leg(len(first.values) if indexed else None), values, prepare=False)

@@ -18,6 +18,12 @@ HNSW_EF_SEARCH = 64
 """How many candidates a search in the index keeps at a time: twice what a leg gives. 100 costs twice the time of 64."""
 HNSW_SCAN_TUPLES = 20_000
 """Rows that a filtered search in the index visits before it gives up."""
+INDEX_SETTINGS = {
+    "hnsw.iterative_scan": "relaxed_order",
+    "hnsw.ef_search": str(HNSW_EF_SEARCH),
+    "hnsw.max_scan_tuples": str(HNSW_SCAN_TUPLES),
+}
+"""How every connection searches an index over vectors: on, until enough rows fit the filters."""
 
 
 def vector_literal(values: Sequence[float]) -> str:

@@ -16,6 +16,7 @@ from psycopg_pool import PoolTimeout
 
 from db.pool import Connection, Database, DatabaseUnavailable, is_away
 from db.server import EmbeddedServer
+from db.text_query import FUZZY_THRESHOLD
 from tests.support import FAST
 
 
@@ -70,10 +71,19 @@ async def test_each_connection_is_set_up(database: Database) -> None:
     async with database.connection() as connection:
         row = await (
             await connection.execute(
-                "SELECT current_setting('statement_timeout'), current_setting('timezone'), current_setting('application_name')"
+                """
+                SELECT current_setting('statement_timeout'), current_setting('timezone'), current_setting('application_name'),
+                       current_setting('hnsw.iterative_scan'), current_setting('jit')
+                """
             )
         ).fetchone()
-    assert row == ("30s", "UTC", "qunyou")
+    assert row == ("30s", "UTC", "qunyou", "relaxed_order", "off")
+
+
+async def test_what_is_like_a_keyword_is_what_the_server_takes_for_it(database: Database) -> None:
+    async with database.connection() as connection:
+        cur = await connection.execute("SELECT word_similarity('a', 'a'), current_setting('pg_trgm.word_similarity_threshold')")
+        assert await cur.fetchone() == (1, str(FUZZY_THRESHOLD))
 
 
 async def test_errors_of_a_statement_pass_unchanged(database: Database) -> None:
@@ -124,7 +134,7 @@ async def test_idle_connections_that_were_cut_are_replaced_unseen(database: Data
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
         await other.execute(
             """
-            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
             WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
             """
         )
