@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from db import audit, memory_moderation, moderation, slang_review
+from db import audit, expression_review, memory_moderation, moderation, slang_review, trait_review
 from db.audit import Act, AuditRow
 from db.learned_models import AuditId, Target, TargetKind
 from db.models import JsonObject
@@ -34,6 +34,8 @@ def _versioned(restore: RestoreFields) -> Restore:
 
 RESTORES: Mapping[TargetKind, Restore] = {
     "slang": _versioned(slang_review.restore),
+    "expression": _versioned(expression_review.restore),
+    "trait": _versioned(trait_review.restore),
     "memory": _versioned(memory_moderation.restore),
     "conversation": moderation.restore_settings,
 }

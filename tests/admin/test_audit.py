@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from httpx import AsyncClient
 
+from db.learned_models import TargetKind
+from db.undo import RESTORES
 from tests.admin.seed import GROUP, OTHER_GROUP, Seeded, View
 
 MEMORY = {"group_id": GROUP, "kind": "fact", "content": "群里周五晚上一起打游戏"}
@@ -111,3 +115,17 @@ async def test_a_rejected_term_is_put_back_by_the_undo(api: AsyncClient, seeded:
     again = await _latest(api)
     assert (await api.post(f"/api/audit/{again['id']}/undo")).status_code == 200
     assert (await api.get(f"/api/slang/{made['id']}")).json()["status"] == "rejected"
+
+
+async def test_a_rejected_expression_is_put_back_by_the_undo(api: AsyncClient, seeded: Seeded):
+    new = {"group_id": GROUP, "situation": "有人加班到很晚", "phrase": "早点睡，别卷了"}
+    made = (await api.post("/api/expressions", json=new)).json()
+    await api.patch(f"/api/expressions/{made['id']}", json={"status": "rejected", "version": made["version"]})
+    act = await _latest(api)
+    assert (act["row_kind"], act["row_id"]) == ("expression", made["id"])
+    assert (await api.post(f"/api/audit/{act['id']}/undo")).status_code == 200
+    assert (await api.get(f"/api/expressions/{made['id']}")).json()["status"] == "approved"
+
+
+def test_every_kind_of_act_with_a_target_can_be_taken_back():
+    assert set(RESTORES) == set(get_args(TargetKind))
