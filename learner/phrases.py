@@ -12,7 +12,7 @@ SITUATION_CHARS = 40
 PHRASE_CHARS = 40
 SHORTEST_PHRASE = 2
 _QUOTES = "「」『』“”‘’\"'《》 "
-_FORBIDDEN = re.compile(r"[@＠\ufffd]|https?:|www\.|\[[^\[\]]{1,20}\]", re.IGNORECASE)
+_FORBIDDEN = re.compile(r"[@＠]|https?:|www\.|\[[^\[\]]{1,20}\]", re.IGNORECASE)
 _COMMAND = re.compile(r"^[/／#＃.。!！](?=\w)")
 # What a phrase leaves open: 又是……的一天, 我真的会X, ___警告.
 _SLOT = re.compile(
@@ -22,16 +22,21 @@ _SLOT = re.compile(
 
 def read_situation(text: str) -> str | None:
     """Read a situation on one line, without quotes around it. None: it cannot be one."""
-    line = one_line(text).strip(_QUOTES + "，。、；：,.;:")
+    line = _line(text).strip(_QUOTES + "，。、；：,.;:")
     return line if _fit(line, SITUATION_CHARS) and len(line) >= SHORTEST_PHRASE else None
 
 
 def read_phrase(text: str) -> str | None:
     """Read a phrase on one line, without quotes around it. None: it cannot be one."""
-    line = one_line(text).strip(_QUOTES)
+    line = _line(text).strip(_QUOTES)
     if not _fit(line, PHRASE_CHARS) or _COMMAND.match(line):
         return None
     return line if sum(map(len, _fixed(line))) >= SHORTEST_PHRASE else None
+
+
+def _line(text: str) -> str:
+    """Put a text on one line, without what stands for half an emoji."""
+    return one_line(text.replace("\ufffd", ""))
 
 
 def _fit(line: str, limit: int) -> bool:
