@@ -128,18 +128,16 @@ async def test_the_model_sees_fresh_uses_with_their_neighbours(world: SlangWorld
 
 
 async def test_uses_by_bots_and_by_members_who_may_not_be_learned_from_are_left_out(world: SlangWorld, asked: Asking) -> None:
-    await world.hear("大家开黑", MING)
-    row = await world.put("开黑", "一起打游戏", 1)
-    for user in (ROBOT, WEI, ROBOT, WEI):
+    row = await world.put("开黑", "一起打游戏", await world.hear("大家开黑", MING))
+    for user in (ROBOT, WEI, MING, WEI, ROBOT, MING):
         await world.hear("今晚开黑", user)
     async with world.database.connection() as conn:
         await unlearned.set(conn, world.conversation, WEI)
-    await world.rows("UPDATE slang SET occurrences = 3 WHERE id = %(id)s RETURNING id", id=row)
-    await world.hear("好", MING)
     asked.script(TASK, answers(items=[]))
     await learn(world, asked)
     [question] = asked.asked(TASK)
-    assert [line for line in question.splitlines() if line.startswith("#")] == ["#1 11-25 18:01 小明: 大家开黑"]
+    assert [line[:2] for line in question.splitlines() if line.startswith("#")] == ["#1", "#4", "#7"]
+    assert (await world.there(row)).occurrences == 3
 
 
 async def test_several_due_terms_are_one_call_and_their_number_is_bounded(world: SlangWorld, asked: Asking) -> None:
