@@ -19,7 +19,10 @@ EDGE = ""
 
 @dataclass(slots=True)
 class Seen:
-    """How one sequence of units is used. Neighbours count by unit; ``messages`` are row ids in order; ``alone``: as a whole run."""
+    """How one sequence of units is used. Neighbours count by unit.
+
+    ``messages`` are row ids in order; ``alone``: uses as a whole run.
+    """
 
     units: tuple[str, ...]
     uses: int = 0
@@ -33,7 +36,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All that was counted. ``total``: units; ``days``: from the first to the last; ``counts`` holds every sequence that came often enough, and every unit."""
+    """All that was counted. ``total``: units; ``days``: from the first to the last.
+
+    ``counts`` holds every sequence that came often enough, and every unit.
+    """
 
     total: int
     messages: int

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from learner.mining import variants
-from learner.mining.common import BEFORE_NUMBERS, MEASURES, is_number, is_ordinary, is_plain_token
-from learner.mining.counts import EDGE, Seen, Table, count, sequences
+from learner.mining.common import BEFORE_NUMBERS, MEASURES, is_number, is_ordinary, is_person, is_plain_token
+from learner.mining.counts import EDGE, MOST_UNITS, Seen, Table, count
 from learner.mining.score import NOWHERE, Elsewhere, features, is_habit, worth
-from learner.mining.text import Said, is_han, read_messages
+from learner.mining.text import Said, is_han, read_messages, read_runs
 
 DEPTH = 200
 """Terms that one run gives at most."""
-LEAST_SCORE = 0.1
+LEAST_SCORE = 0.08
+PHRASE_SCORE = 0.005
+"""A phrase that may be what initials stand for."""
+SHORT_PHRASE = 3
+"""Up to this many letters initials agree by chance too often: the phrase must be a candidate itself."""
 PART_OF = 0.7
 """A sequence that mostly stands inside one longer one is part of it."""
 ADDED = 0.5
 """A longer sequence that takes less than this of a shorter candidate's uses only adds a neighbour to it."""
 ALONE = 0.5
 """The share of a number's uses in which it counts nothing."""
+NUMBERS = 6
 EVIDENCE = 10
 
 
@@ -35,25 +41,38 @@ class Mined:
     messages: tuple[int, ...]
 
 
-def mine(messages: Sequence[Said], *, elsewhere: Elsewhere = NOWHERE, names: Collection[str] = ()) -> list[Mined]:
-    """Find terms in messages (in order), best first, at most DEPTH. ``names`` are keys that are no terms."""
+def mine(
+    messages: Sequence[Said], *, elsewhere: Elsewhere = NOWHERE, names: Collection[str] = (), known: Collection[str] = ()
+) -> list[Mined]:
+    """Find terms in messages (in order), best first, at most DEPTH.
+
+    ``names`` are keys that are no terms; ``known`` are keys of terms, which a term may turn out to be a spelling of.
+    """
     read = read_messages(messages)
     table = count(read)
-    taken = frozenset(names)
+    taken = frozenset(names).union(filter(is_person, table.seen))
     scores: dict[str, float] = {}
     for text, seen in table.seen.items():
         if may_be_term(text, seen, table) and not named(seen.units, taken):
             score = worth(features(text, seen, table, elsewhere))
-            if score >= LEAST_SCORE:
+            if score >= PHRASE_SCORE:
                 scores[text] = score
-    scores = without_overlaps(scores, table)
-    return _grouped(scores, table)[:DEPTH]
+    phrases = {*known, *(text for text, score in scores.items() if len(text) > SHORT_PHRASE or score >= LEAST_SCORE)}
+    scores = {text: score for text, score in scores.items() if score >= LEAST_SCORE}
+    scores = without_overlaps(without_pieces(scores, table, taken), table)
+    return _grouped(scores, table, phrases)[:DEPTH]
 
 
-def elsewhere_of(messages: Sequence[Said]) -> Elsewhere:
-    """Count what other groups say."""
-    read = read_messages(messages)
-    return Elsewhere(len(read), {text: times for text, times in sequences(read, 2).items() if times >= 2})
+def count_uses(texts: Sequence[str]) -> dict[str, int]:
+    """Count in how many of a group's texts which sequences stand that come more than once."""
+    uses: Counter[str] = Counter()
+    for text in texts:
+        here: set[str] = set()
+        for run in read_runs(text):
+            for start in range(len(run)):
+                here.update("".join(run[start:end]) for end in range(start + 1, min(start + MOST_UNITS, len(run)) + 1))
+        uses.update(here)
+    return {text: times for text, times in uses.items() if times > 1}
 
 
 def may_be_term(text: str, seen: Seen, table: Table) -> bool:
@@ -74,11 +93,26 @@ def named(units: tuple[str, ...], names: frozenset[str]) -> bool:
 
 
 def counts_something(seen: Seen) -> bool:
-    """Tell whether a number mostly counts something: a measure follows it, or a word that numbers follow stands before."""
+    """Tell whether a number mostly counts something: by what stands beside it, or as it is rare and all digits differ."""
+    [text] = seen.units
+    if seen.uses < NUMBERS and len(set(text)) == len(text):
+        return True
     total = sum(seen.left.values())
     counted = sum(times for unit, times in seen.right.items() if unit[:1] in MEASURES and unit != EDGE)
     counted += sum(times for unit, times in seen.left.items() if unit[-1:] in BEFORE_NUMBERS and unit != EDGE)
     return total - counted < ALONE * total
+
+
+def without_pieces(scores: Mapping[str, float], table: Table, names: Collection[str]) -> dict[str, float]:
+    """Leave out what mostly stands inside a name."""
+    pieces = {
+        part
+        for name in names
+        if (whole := table.seen.get(name)) is not None
+        for part in _parts(whole.units)
+        if part in scores and whole.uses >= PART_OF * table.seen[part].uses
+    }
+    return {text: score for text, score in scores.items() if text not in pieces}
 
 
 def without_overlaps(scores: Mapping[str, float], table: Table) -> dict[str, float]:
@@ -110,9 +144,9 @@ def _parts_from_token(part: str, text: str, table: Table) -> bool:
     return not is_han(part) and part.isascii() and table.seen[text].uses < ADDED * table.counts.get(part, 0)
 
 
-def _grouped(scores: Mapping[str, float], table: Table) -> list[Mined]:
+def _grouped(scores: Mapping[str, float], table: Table, phrases: Collection[str]) -> list[Mined]:
     uses = {text: seen.uses for text, seen in table.seen.items()}
-    heads = variants.group(scores, uses, ())
+    heads = variants.group(scores, uses, phrases)
     families: dict[str, list[str]] = {}
     for text, head in heads.items():
         families.setdefault(head, []).append(text)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 
-from learner.mining.common import expected, frequency, is_number, is_person, loose_letters
+from learner.mining.common import LOOSE, expected, frequency, is_number
 from learner.mining.counts import EDGE, LEAST, Seen, Table
 from learner.mining.text import is_han
 
@@ -16,14 +16,21 @@ GAP = 3.0
 HABIT = 0.65
 """The share of one speaker from which a term is a habit of theirs."""
 SMOOTH = 0.5
+SHARED = 1.0
+"""A sequence that comes here less than e times as often as in other groups is theirs too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """How many messages of other groups were looked at, and how many of them hold which sequence."""
+    """How many messages of other groups were looked at, and how many hold which sequence. ``own`` is taken off the uses."""
 
     messages: int
     uses: Mapping[str, int]
+    own: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def used(self, text: str) -> int:
+        """How many messages of other groups hold a sequence."""
+        return self.uses.get(text, 0) - self.own.get(text, 0)
 
 
 NOWHERE = Elsewhere(0, {})
@@ -33,16 +40,18 @@ NOWHERE = Elsewhere(0, {})
 class Features:
     """What the score is made of, each about -3 to 12.
 
-    In natural units: ``novelty`` over common Chinese, ``pull`` of the parts on each other in this group, ``cohesion`` of the
-    weakest joint, ``keyness`` over other groups (0 with none), ``uses``. Shares of 1: ``freedom`` of the less free side,
+    In natural units: ``novelty`` over common Chinese, ``pull`` of the parts on each other in this group, ``keyness`` over
+    other groups (0 with none), ``uses``. Shares of 1: ``cohesion`` of the weakest joint, ``freedom`` of the less free side,
     ``alone`` (uses as a whole run), ``spread`` over people, ``days``, ``burst``, ``odd`` units. Yes or no: ``known`` to the
-    dictionary, ``token`` (Latin), ``number``, ``phrase`` (of several known words), ``name`` of a person. ``loose`` ends: 0 to 2.
+    dictionary, ``token`` (Latin), ``number``, ``phrase`` (of several known words),
+    ``shared`` with other groups. ``loose`` ends: 0 to 2.
     """
 
     novelty: float
     pull: float
     cohesion: float
     keyness: float
+    shared: float
     uses: float
     freedom: float
     alone: float
@@ -54,19 +63,20 @@ class Features:
     token: float
     number: float
     phrase: float
-    name: float
     loose: float
 
 
 def features(text: str, seen: Seen, table: Table, elsewhere: Elsewhere) -> Features:
     """Measure a sequence."""
     units = seen.units
+    key = keyness(seen.uses / max(1, table.messages), elsewhere, text)
     single, han = len(units) == 1, is_han(units[0])
     return Features(
         novelty=_between(-3.0, novelty(seen, table), 12.0),
         pull=_between(-3.0, pull(units, table), 12.0),
-        cohesion=_between(0.0, cohesion(units, table), 8.0),
-        keyness=_between(-3.0, keyness(seen.uses / max(1, table.messages), elsewhere, text), 5.0),
+        cohesion=_between(0.0, cohesion(units, table), 1.0),
+        keyness=_between(-1.0, key, 5.0),
+        shared=float(elsewhere.used(text) > 2 and key < SHARED),
         uses=math.log(seen.uses),
         freedom=min(freedom(seen.left), freedom(seen.right)),
         alone=seen.alone / seen.uses,
@@ -78,7 +88,6 @@ def features(text: str, seen: Seen, table: Table, elsewhere: Elsewhere) -> Featu
         token=float(single and not han),
         number=float(single and is_number(text)),
         phrase=float(not single and all(len(unit) > 1 and is_han(unit) for unit in units)),
-        name=float(is_person(text)),
         loose=float(loose_ends(units)),
     )
 
@@ -105,14 +114,15 @@ def pull(units: tuple[str, ...], table: Table) -> float:
 
 
 def cohesion(units: tuple[str, ...], table: Table) -> float:
-    """Pointwise mutual information of the weakest of the places where a sequence may be parted."""
+    """Pointwise mutual information of the weakest of the places where a sequence may be parted; 1: its parts only meet."""
     if len(units) == 1:
         return 0.0
-    whole = table.counts["".join(units)]
-    return min(
-        math.log(whole * table.total / (table.counts["".join(units[:cut])] * table.counts["".join(units[cut:])]))
-        for cut in range(1, len(units))
-    )
+    counts, total = table.counts, table.total
+    whole = counts["".join(units)]
+    if whole >= total:
+        return 1.0
+    parts = max(math.log(counts["".join(units[:cut])]) + math.log(counts["".join(units[cut:])]) for cut in range(1, len(units)))
+    return (math.log(whole) + math.log(total) - parts) / math.log(total / whole)
 
 
 def freedom(neighbours: Counter[str]) -> float:
@@ -131,7 +141,7 @@ def keyness(rate: float, elsewhere: Elsewhere, text: str) -> float:
     """How much more often a sequence comes here than in other groups."""
     if not elsewhere.messages:
         return 0.0
-    return math.log(rate / ((elsewhere.uses.get(text, 0) + SMOOTH) / elsewhere.messages))
+    return math.log(rate / ((elsewhere.used(text) + SMOOTH) / elsewhere.messages))
 
 
 def is_habit(speakers: Counter[int]) -> bool:
@@ -157,8 +167,7 @@ def loose_ends(units: tuple[str, ...]) -> int:
     """How many of a sequence's two ends are words that stand beside anything."""
     if len(units) == 1:
         return 0
-    words = loose_letters()
-    return (units[0] in words) + (units[-1] in words)
+    return (units[0] in LOOSE) + (units[-1] in LOOSE)
 
 
 def rare_letters(units: tuple[str, ...]) -> float:
@@ -168,26 +177,26 @@ def rare_letters(units: tuple[str, ...]) -> float:
 
 
 WEIGHTS = Features(
-    novelty=0.1,
+    novelty=0.2,
     pull=0.0,
-    cohesion=0.9,
-    keyness=0.6,
-    uses=1.15,
-    freedom=5.7,
+    cohesion=7.8,
+    keyness=0.4,
+    shared=-5.0,
+    uses=0.9,
+    freedom=5.8,
     alone=1.0,
-    spread=1.0,
-    days=1.5,
+    spread=0.5,
+    days=3.0,
     burst=0.8,
-    odd=1.0,
-    known=4.7,
-    token=10.5,
+    odd=1.3,
+    known=5.2,
+    token=13.2,
     number=-0.5,
     phrase=0.0,
-    name=-4.0,
-    loose=-0.5,
+    loose=-0.2,
 )
 """Fitted to made-up groups (``bench``, seeds 1 to 3) where that told something, else set by hand, and rounded."""
-BIAS = -20.5
+BIAS = -21.1
 
 
 def worth(value: Features) -> float:

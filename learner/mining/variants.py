@@ -10,6 +10,7 @@ from pypinyin import Style, lazy_pinyin
 
 from learner.mining.text import is_han
 
+_DOUBLED = re.compile(r"(.{2,}?)\1+")
 _TAIL = re.compile(r"(.)\1{2,}$")
 _INITIALS = re.compile(r"[a-z]{3,6}", re.ASCII)
 
@@ -24,7 +25,10 @@ def initials(phrase: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Write a spelling whose last letter is drawn out as short as that gets: 6666 and 666 are one."""
+    """Write a spelling that is drawn out or said twice as short as that gets: 6666 and 666 are one, awslawsl and awsl."""
+    doubled = _DOUBLED.fullmatch(text)
+    if doubled is not None and len(set(doubled[1])) > 1:
+        text = doubled[1]
     return _TAIL.sub(lambda found: found[1] * 3, text)
 
 
@@ -36,7 +40,11 @@ def group(scores: Mapping[str, float], uses: Mapping[str, int], phrases: Iterabl
             by_initials.setdefault(letters, []).append(phrase)
     families: dict[str, list[str]] = {}
     for text in scores:
-        families.setdefault(shortened(text), []).append(text)
+        short = shortened(text)
+        families.setdefault(short if short in scores or (short.isascii() and short in uses) else text, []).append(text)
+    for short, family in families.items():
+        if short not in family:
+            family.append(short)
     for letters in [name for name in families if _INITIALS.fullmatch(name)]:
         full = by_initials.get(letters, [])
         if full:
