@@ -114,6 +114,33 @@ async def due(conn: Connection, where: Where, works: Sequence[Work], now: dateti
         return await cur.fetchall()
 
 
+async def broken(conn: Connection, where: Where, task: LearnTask, now: datetime) -> list[ConversationId]:
+    """List the conversations with topics that wait for a summary, unless the task waits after a failure."""
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            SELECT c.id
+            FROM conversations c
+            LEFT JOIN learner_cursors k ON k.conversation_id = c.id AND k.task = %(task)s
+            WHERE c.learning AND c.left_at IS NULL
+              AND (%(only)s::bigint IS NULL OR c.id = %(only)s)
+              AND coalesce(c.enabled, c.target_id = ANY(CASE c.kind WHEN 'group' THEN %(groups)s::bigint[]
+                                                        ELSE %(friends)s::bigint[] END))
+              AND (k.retry_at IS NULL OR k.retry_at <= %(now)s)
+              AND EXISTS (SELECT FROM topics t WHERE t.conversation_id = c.id AND t.stale)
+            ORDER BY c.id
+            """,
+            {
+                "task": task,
+                "only": where.only,
+                "groups": list(where.groups),
+                "friends": list(where.friends),
+                "now": now,
+            },
+        )
+        return [ConversationId(row) for row in await cur.fetchall()]
+
+
 async def cursor(conn: Connection, conversation_id: ConversationId, task: LearnTask) -> int:
     """Read the last position that a task learned; 0: none."""
     async with conn.cursor(row_factory=scalar_row) as cur:

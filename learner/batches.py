@@ -15,6 +15,7 @@ from learner.transcript import LINE_CHARS
 CONTEXT = 10
 """Lines before a batch that were learned already."""
 CHARS = 12_000
+"""Of a batch for a model."""
 RAW = 4
 """So many messages of any kind for each that may be evidence."""
 
@@ -42,7 +43,15 @@ async def read_batch(database: Database, place: Conversation, task: Task, reach:
             upto = await learner.cursor(conn, place.id, task.after)
         if upto <= from_pos:
             return None
-        stretch = Stretch(place.id, task.name, from_pos, upto, reach.sources, CHARS, RAW * max(reach.sources, CONTEXT))
+        stretch = Stretch(
+            conversation_id=place.id,
+            task=task.name,
+            after=from_pos,
+            upto=upto,
+            sources=reach.sources,
+            chars=CHARS if task.needs_model else LINE_CHARS * RAW * reach.sources,
+            rows=RAW * max(reach.sources, CONTEXT),
+        )
         found = await learner_batches.read(conn, stretch, line_chars=LINE_CHARS)
         if not found:
             return None

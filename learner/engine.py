@@ -15,7 +15,7 @@ from db.learner import Move
 from db.models import Conversation
 from db.pool import Connection, Database, DatabaseUnavailable
 from learner.batches import Reach, read_batch
-from learner.task import Batch, Findings, StaleFindings, Task
+from learner.task import Batch, Findings, Mender, StaleFindings, Task
 from llm.errors import BudgetExhausted, ModelUnavailable
 from llm.failures import AccountRefused, Unserved
 from llm.types import CallContext
@@ -111,6 +111,33 @@ class Run:
                 moved |= await self._advance(task) == "moved"
         return moved
 
+    async def mend(self, task: Mender) -> Outcome:
+        """Let a task make anew what lost its evidence. Raises DatabaseUnavailable."""
+        if task.name in self.tally.stopped:
+            return "stopped"
+        if await self._ground.tokens_left(self._place) <= 0:
+            return self._stop(task, BUDGET_GONE)
+        try:
+            findings = await task.mend(self._place, CallContext(task.name, self._place.id))
+            if findings is None:
+                return "idle"
+            async with self._ground.database.transaction() as conn:
+                counts = await findings.store(conn)
+        except DatabaseUnavailable:
+            raise
+        except BudgetExhausted as gone:
+            return self._stop(task, gone.reason)
+        except StaleFindings as stale:
+            logger.info("会话 %s 的 %s 稍后再补：%s", self._place.id, task.name, stale)
+            return "idle"
+        except Exception as failure:
+            logger.warning("会话 %s 的 %s 补的时候出错", self._place.id, task.name, exc_info=failure)
+            return await self._fail(task, _words(failure))
+        self.tally.batches += 1
+        self.tally.counts.update(counts)
+        self._ground.committed()
+        return "moved"
+
     async def _advance(self, task: Task) -> Outcome:
         """Learn one batch, a smaller one where the whole cannot be learned."""
         pace = self._paces.setdefault(task.name, Pace(task.size))
@@ -205,11 +232,11 @@ class Run:
         self.tally.counts.update(counts)
         self._ground.committed()
 
-    def _stop(self, task: Task, reason: str) -> Outcome:
+    def _stop(self, task: Task | Mender, reason: str) -> Outcome:
         self.tally.stopped[task.name] = reason
         return "stopped"
 
-    async def _fail(self, task: Task, reason: str) -> Outcome:
+    async def _fail(self, task: Task | Mender, reason: str) -> Outcome:
         """Leave everything as it was, and wait longer each time."""
         async with self._ground.database.connection() as conn:
             until = await learner.fail(conn, self._place.id, task.name, reason, self._ground.clock())

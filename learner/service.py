@@ -17,9 +17,12 @@ from db.models import Conversation, ConversationId
 from db.pool import Database, DatabaseUnavailable
 from db.usage import TaskTokens, learner_tasks_since
 from learner.engine import Ground, Run, Tally
+from learner.expressions import ExpressionsTask
 from learner.memories import MemoriesTask
+from learner.profiles import ProfilesTask
 from learner.slang import SlangTask
-from learner.task import Task
+from learner.task import Mender, Task
+from learner.terms import TermsTask
 from learner.topics import TopicsTask
 from llm.embedding.service import Embeddings
 from llm.memory.service import MemoryService
@@ -34,6 +37,8 @@ MOST_AT_ONCE = 3
 """Each run keeps one connection of the pool for its lock, and uses another."""
 ROUNDS = 4
 """Batches of each task that a due conversation learns before it is another's turn."""
+MENDS = 20
+"""Pieces of mending in a run that somebody asked for."""
 DEMO_NOTE = "演示模型不会推断：只数了词；设置 LLM_BASE_URL 与 LLM_MODEL 后才学话题、记忆、黑话的意思、表达和画像"
 
 
@@ -60,6 +65,15 @@ class LearnerModels(Protocol):
     async def usage_written(self) -> bool:
         """Wait shortly until all calls so far are rows; False: not all of them are."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Who learns: the tasks, the one that also mends, and who is told after each commit."""
+
+    tasks: Sequence[Task]
+    mender: Mender | None = None
+    committed: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +114,19 @@ class Learner:
         self,
         database: Database,
         models: LearnerModels,
-        tasks: Sequence[Task],
+        crew: Crew,
         settings: Settings,
         *,
-        committed: Callable[[], None] = lambda: None,
         clock: Callable[[], datetime] = _utc_now,
     ) -> None:
         self._database = database
         self._models = models
         self._settings = settings
         self._clock = clock
-        ordered = sorted(tasks, key=lambda task: LEARN_TASKS.index(task.name))
+        ordered = sorted(crew.tasks, key=lambda task: LEARN_TASKS.index(task.name))
         self._tasks: dict[LearnTask, Task] = {task.name: task for task in ordered if not (task.needs_model and models.is_demo)}
-        self._ground = Ground(database, self._tokens_left, committed, clock)
+        self._mender = None if models.is_demo else crew.mender
+        self._ground = Ground(database, self._tokens_left, crew.committed, clock)
         self._at_once = min(settings.learner_at_once, MOST_AT_ONCE)
         self._by_hand = asyncio.Semaphore(1)
         self._running: set[ConversationId] = set()
@@ -126,12 +140,16 @@ class Learner:
         cls, database: Database, models: Models, memory: MemoryService, embeddings: Embeddings, settings: Settings
     ) -> Learner:
         """Build the learner with all its tasks."""
+        topics = TopicsTask(database, models, settings)
         tasks: tuple[Task, ...] = (
-            TopicsTask(database, models, settings),
+            TermsTask(database, settings),
+            topics,
             MemoriesTask(database, models, memory, settings),
             SlangTask(database, models, settings),
+            ExpressionsTask(database, models, embeddings, settings),
+            ProfilesTask(database, models, settings),
         )
-        return cls(database, models, tasks, settings, committed=memory.committed)
+        return cls(database, models, Crew(tasks, topics, memory.committed), settings)
 
     @property
     def tasks(self) -> tuple[LearnTask, ...]:
@@ -190,7 +208,8 @@ class Learner:
     async def _tick(self) -> None:
         async with self._database.connection() as conn:
             found = await learner.due(conn, self._where(), self._works(), self._clock())
-        waiting = deque(item.conversation_id for item in found)
+            mend = [] if self._mender is None else await learner.broken(conn, self._where(), self._mender.name, self._clock())
+        waiting = deque(dict.fromkeys([*(item.conversation_id for item in found), *mend]))
         await asyncio.gather(*(self._serve(waiting) for _ in range(self._at_once)))
 
     async def _serve(self, waiting: deque[ConversationId]) -> None:
@@ -213,6 +232,8 @@ class Learner:
                 due = await self._due_tasks(conversation_id)
                 if not await run.round(due):
                     break
+            if self._mender is not None and await self._broken(conversation_id, self._mender):
+                await run.mend(self._mender)
 
         tally = await self._alone(conversation_id, work)
         if tally.batches:
@@ -223,10 +244,17 @@ class Learner:
             found = await learner.due(conn, self._where(conversation_id), self._works(), self._clock())
         return [self._tasks[name] for item in found for name in item.tasks]
 
+    async def _broken(self, conversation_id: ConversationId, mender: Mender) -> bool:
+        async with self._database.connection() as conn:
+            return bool(await learner.broken(conn, self._where(conversation_id), mender.name, self._clock()))
+
     async def _run(self, conversation_id: ConversationId) -> Report:
         async def work(run: Run) -> None:
             while await run.round(tuple(self._tasks.values())):
                 pass
+            for _ in range(MENDS):
+                if self._mender is None or await run.mend(self._mender) != "moved":
+                    break
 
         started = self._clock()
         async with self._by_hand:

@@ -81,5 +81,18 @@ class Task(Protocol):
         ...
 
 
+class Mender(Protocol):
+    """A task with work that no new message brings about: what lost its evidence is made anew."""
+
+    @property
+    def name(self) -> LearnTask:
+        """Whose failures count."""
+        ...
+
+    async def mend(self, place: Conversation, call: CallContext) -> Findings | None:
+        """Find what replaces it, without writing; None: nothing waits. Raises ModelError, DatabaseUnavailable."""
+        ...
+
+
 class StaleFindings(Exception):
     """Another process changed what findings were built on; the batch is done again later."""

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from db.learned_models import LearnTask
 from db.models import ConversationId
 from db.pool import Connection, Database
-from learner.service import Learner
-from learner.task import Batch, Task
+from learner.service import Crew, Learner
+from learner.task import Batch, Mender, Task
 from llm.types import CallContext
 from settings import Settings
 from tests.db.memory_world import MemoryWorld
@@ -110,6 +110,7 @@ class Learning:
     clock: Clock = field(default_factory=Clock)
     tokens: Tokens = field(default_factory=Tokens)
     commits: int = 0
+    mender: Mender | None = None
 
     @classmethod
     async def create(cls, database: Database, groups: int = 1) -> Learning:
@@ -128,7 +129,7 @@ class Learning:
             self.commits += 1
 
         chosen = Settings.model_validate({"enabled_groups": GROUPS, **settings})
-        return Learner(self.database, self.tokens, tasks, chosen, committed=committed, clock=self.clock)
+        return Learner(self.database, self.tokens, Crew(tasks, self.mender, committed), chosen, clock=self.clock)
 
     async def chat(self, count: int, world: MemoryWorld | None = None, **texts: str) -> None:
         """Say so many things; ``p3="…"`` says what the third of them is."""

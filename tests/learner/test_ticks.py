@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from datetime import timedelta
 
 from db import conversations, learner
+from db.learned_models import LearnTask
 from db.learner import Due, Where, Work
-from db.models import ConversationId
+from db.models import Conversation, ConversationId
 from db.pool import Database
 from learner.engine import BUDGET_GONE
 from learner.service import ROUNDS
 from llm.errors import ModelUnavailable
+from llm.types import CallContext
 from tests.db.memory_world import BOT, ROBOT, START, WEI, MemoryWorld
-from tests.learner.engine_world import GROUPS, NOW, Learning, Scripted
+from tests.learner.engine_world import GROUPS, NOW, Learning, Note, Scripted
 
 
 async def due(learning: Learning, *works: Work, minutes: float = 600) -> list[Due]:
@@ -230,3 +233,67 @@ async def test_a_tick_never_moves_what_turns_have_read(database: Database) -> No
         place = await conversations.get(conn, learning.world.conversation)
     assert place is not None
     assert (place.watermark, place.diced_pos) == (0, 0)
+
+
+@dataclass(slots=True)
+class Mending:
+    """Mends so many pieces, each one row, or fails."""
+
+    pieces: int
+    error: Exception | None = None
+    name: LearnTask = "topics"
+    asked: int = 0
+
+    async def mend(self, place: Conversation, call: CallContext) -> Note | None:
+        """Find the next piece."""
+        assert call.conversation_id == place.id
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        self.pieces -= 1
+        return Note(place.id, self.name, (0,)) if self.pieces >= 0 else None
+
+
+async def break_topic(learning: Learning) -> None:
+    """A topic that wants a new summary."""
+    await learning.world.rows(
+        """
+        INSERT INTO topics (conversation_id, first_at, last_at, last_pos, stale)
+        VALUES (%(c)s, now(), now(), 1, true) RETURNING id
+        """
+    )
+
+
+async def test_what_lost_its_evidence_is_mended_though_nothing_new_is_said(database: Database) -> None:
+    learning = await Learning.create(database, 2)
+    learning.mender = mending = Mending(1)
+    await learning.learner().tick()
+    assert mending.asked == 0
+    await break_topic(learning)
+    await learning.learner().tick()
+    assert (mending.asked, await learning.found()) == (1, [("topics", [0])])
+    assert await learning.found(learning.worlds[1]) == []
+
+
+async def test_mending_that_fails_waits_longer_each_time_and_goes_on_by_hand(database: Database) -> None:
+    learning = await Learning.create(database)
+    learning.mender = mending = Mending(2, ModelUnavailable("没有应答"))
+    await break_topic(learning)
+    await learning.learner().tick()
+    await learning.learner().tick()
+    assert (mending.asked, await learning.cursor()) == (1, (0, 1, "没有应答"))
+    mending.error = None
+    await learning.learner().run(learning.world.conversation)
+    assert await learning.found() == [("topics", [0])] * 2
+
+
+async def test_without_tokens_or_a_model_nothing_is_mended(database: Database) -> None:
+    learning = await Learning.create(database)
+    learning.mender = mending = Mending(2)
+    await break_topic(learning)
+    learning.tokens.left[learning.world.conversation] = 0
+    await learning.learner().tick()
+    learning.tokens.left.clear()
+    learning.tokens.is_demo = True
+    await learning.learner().tick()
+    assert (mending.asked, await learning.cursor()) == (0, (0, 0, None))
