@@ -11,6 +11,7 @@ from plugins.admin import (
     expressions,
     health,
     imports,
+    learner,
     logs,
     members,
     memories,
@@ -43,7 +44,7 @@ def build_router(find: FindView, token: str) -> APIRouter:
     )
     for part in (
         *(conversations, messages, turns, logs, usage, embedding, imports, memories, recall, search, members),
-        *(audit, topics, slang, expressions, profiles),
+        *(audit, topics, slang, expressions, profiles, learner),
     ):
         private.include_router(part.router)
     private.include_router(_unknown)
