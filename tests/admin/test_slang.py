@@ -248,3 +248,32 @@ async def test_nothing_answers_without_the_token(view: View, world: SlangWorld) 
             answer = await client.request(method, f"/api/slang{path}", json={"status": "approved", "version": 1})
             assert answer.status_code == 401
     assert (await world.there(row)).status == "candidate"
+
+
+async def test_acts_are_undone_from_the_log(api: AsyncClient, world: SlangWorld) -> None:
+    await world.talk("yyds", "永远的神")
+    short, long = await world.put("yyds", "最厉害", 1), await world.put("永远的神", "夸人", 2)
+    await api.patch(f"/api/slang/{short}", json={"status": "approved", "meaning": "夸人最厉害", "version": 1})
+    await api.post(f"/api/slang/{long}/merge", json={"into": short})
+    merged, approved = [entry["id"] for entry in (await api.get("/api/audit")).json()["items"]]
+    for act in (merged, approved):
+        assert (await api.post(f"/api/audit/{act}/undo")).status_code == 200
+    one, two = await world.there(short), await world.there(long)
+    assert (one.status, one.meaning, one.locked, one.variants, one.version) == ("candidate", "最厉害", False, [], 3)
+    assert (two.status, two.merged_into, await world.supporting(long)) == ("candidate", None, [2])
+    assert (await api.post(f"/api/audit/{approved}/undo")).status_code == 409
+
+
+async def test_an_act_that_others_built_on_is_not_undone(api: AsyncClient, world: SlangWorld) -> None:
+    row = await world.put("yyds", "最厉害")
+    await api.patch(f"/api/slang/{row}", json={"status": "approved", "version": 1})
+    await api.patch(f"/api/slang/{row}", json={"meaning": "夸人", "version": 2})
+    older = (await api.get("/api/audit")).json()["items"][1]["id"]
+    assert (await api.post(f"/api/audit/{older}/undo")).status_code == 409
+    assert (await world.there(row)).status == "approved"
+
+
+@pytest.mark.parametrize("q", ["\x00", "'; --", "_", "\\", "😀", " "])
+async def test_a_strange_question_breaks_nothing(api: AsyncClient, world: SlangWorld, q: str) -> None:
+    await world.put("yyds", "最厉害")
+    assert await listed(api, q=q) == (["yyds"] if q == " " else [])
