@@ -261,6 +261,17 @@ async def test_a_withdrawn_source_empties_the_meaning_and_makes_it_due_again(wor
     assert "原来的理解：（还没有）" in asked.asked(TASK)[1]
 
 
+async def test_a_meaning_stands_also_on_what_the_one_before_it_stood_on(world: SlangWorld, asked: Asking) -> None:
+    row = await world.put("开黑", "打开黑屏", await world.hear("开黑就是打开黑屏"))
+    await said(world, row, 12)
+    asked.script(TASK, answers(items=[meaning("打开黑屏玩")]))
+    await learn(world, asked)
+    assert "#1 " not in asked.asked(TASK)[0]
+    await world.withdraw(1)
+    assert (await world.there(row)).meaning == ""
+    assert await world.meanings(row) == []
+
+
 async def test_a_model_that_invents_terms_or_answers_in_english_changes_nothing(world: SlangWorld, asked: Asking) -> None:
     row = await world.put("开黑", "一起打游戏", await world.hear("今晚开黑"))
     await said(world, row, 3)
