@@ -15,8 +15,10 @@ from llm.memory.claims import ClaimUnfit, read_claim
 ALIAS_CHARS = 24
 _CJK = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _TAG = re.compile(r"\[\s*(\d{1,9})\s*\]")
-_FALSE_TAG = re.compile(r"[\[【]\s*(?:我|你|机器人|系统|待回应)")
+_FALSE_TAG = re.compile(r"[\[【〔]\s*(?:我|你|机器人|系统|待回应)")
 _QUOTES = "「」『』“”‘’\"'《》 "
+# Who runs the group or the bot is not learned from talk.
+_RANK = re.compile("(?:是|当|做|担任|身为).{0,8}(?:群主|管理员|超管|主人|开发者|超级用户|系统)")
 # Who goes by such a name would be taken for somebody else.
 _TITLES = frozenset({"群主", "管理员", "管理", "系统", "主人", "机器人", "大家", "全体成员", "所有人", "群友", "本群"})
 
@@ -29,7 +31,7 @@ def read_content(kind: TraitKind, text: str) -> str | None:
         content = one_line(read_claim(text))
     except ClaimUnfit:
         return None
-    fit = len(content) <= CONTENT_CHARS and _CJK.search(content) and not _FALSE_TAG.search(content)
+    fit = len(content) <= CONTENT_CHARS and _CJK.search(content) and not (_FALSE_TAG.search(content) or _RANK.search(content))
     return content if fit else None
 
 
