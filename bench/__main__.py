@@ -8,7 +8,7 @@ import os
 from collections.abc import Coroutine
 from typing import Protocol
 
-from bench import ingest, latency, mention, recall_quality, recall_short, recall_speed, replay, size
+from bench import ingest, latency, mention, mining_quality, mining_speed, recall_quality, recall_short, recall_speed, replay, size
 from bench.report import Section, machine, stamp, write_page
 
 
@@ -24,6 +24,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ingest": ingest.run,
     "latency": latency.run,
     "mention": mention.run,
+    "mining-quality": mining_quality.run,
+    "mining-speed": mining_speed.run,
     "recall-quality": recall_quality.run,
     "recall-short": recall_short.run,
     "recall-speed": recall_speed.run,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 
 import rjieba
@@ -62,9 +61,9 @@ def expected(unit: str) -> float:
     return math.log((seen + 0.5) / DICTIONARY_TOTAL)
 
 
-def is_ordinary(units: Sequence[str]) -> bool:
-    """Tell whether a sequence is common vocabulary: a word that the dictionary knows well, or a common Latin one."""
-    text = "".join(units)
+@lru_cache(maxsize=50_000)
+def is_ordinary(text: str) -> bool:
+    """Tell whether a text is common vocabulary: a word that the dictionary knows well, or a common Latin one."""
     half = text[: len(text) // 2]
     if text.isascii():
         return text in _ORDINARY

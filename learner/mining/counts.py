@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from learner.mining.common import is_ordinary
 from learner.mining.text import Runs, is_han
 
 LEAST = 3
@@ -102,7 +103,7 @@ def count(messages: Sequence[Runs]) -> Table:
 
 
 def _places(runs: Sequence[tuple[str, ...]], counts: Mapping[str, int]) -> Iterator[tuple[str, tuple[str, ...], str, str]]:
-    """Give every frequent sequence with its neighbours. A single Chinese letter is none."""
+    """Give every frequent sequence with its neighbours. Single letters and common words are none."""
     for run in runs:
         for start in range(len(run)):
             for end in range(start + 1, min(start + MOST_UNITS, len(run)) + 1):
@@ -110,5 +111,5 @@ def _places(runs: Sequence[tuple[str, ...]], counts: Mapping[str, int]) -> Itera
                 text = "".join(units)
                 if counts.get(text, 0) < LEAST or not fits(units):
                     break
-                if len(text) > 1:
+                if len(text) > 1 and not (len(units) == 1 and is_ordinary(text)):
                     yield text, units, run[start - 1] if start else EDGE, run[end] if end < len(run) else EDGE

@@ -78,7 +78,7 @@ def count_uses(texts: Sequence[str]) -> dict[str, int]:
 def may_be_term(text: str, seen: Seen, table: Table) -> bool:
     """Tell whether a sequence may be a term at all."""
     units = seen.units
-    if is_ordinary(units) or len(text) < 2 or is_habit(seen.speakers):
+    if is_ordinary(text) or len(text) < 2 or is_habit(seen.speakers):
         return False
     if len(units) == 1 and not is_han(text):
         return not is_plain_token(text) and not (is_number(text) and counts_something(seen))

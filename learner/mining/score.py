@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from learner.mining.common import LOOSE, expected, frequency, is_number
 from learner.mining.counts import EDGE, LEAST, Seen, Table
@@ -36,8 +37,7 @@ class Elsewhere:
 NOWHERE = Elsewhere(0, {})
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(NamedTuple):
     """What the score is made of, each about -3 to 12.
 
     In natural units: ``novelty`` over common Chinese, ``pull`` of the parts on each other in this group, ``keyness`` over
@@ -201,5 +201,5 @@ BIAS = -21.1
 
 def worth(value: Features) -> float:
     """Put the measures together: 0..1."""
-    total = BIAS + sum(weight * part for weight, part in zip(astuple(WEIGHTS), astuple(value), strict=True))
+    total = BIAS + sum(weight * part for weight, part in zip(WEIGHTS, value, strict=True))
     return 1 / (1 + math.exp(-total))

@@ -44,7 +44,7 @@ async def world(database: Database) -> SlangWorld:
 
 @pytest.fixture
 def task(database: Database, tmp_path: Path) -> TermsTask:
-    return TermsTask(database, Settings(data_dir=tmp_path, bot_names=("小满",)))
+    return TermsTask(database, Settings.model_validate({"data_dir": tmp_path, "bot_names": ["小满"]}))
 
 
 async def use(world: SlangWorld, term: str, times: int = 12) -> list[int]:
