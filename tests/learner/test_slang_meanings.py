@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from db import slang_review, unlearned
+from db import slang_findings, slang_review, unlearned
 from db.learned_models import SlangId
 from db.models import Json, JsonObject
 from db.pool import Database
@@ -267,6 +267,8 @@ async def test_a_meaning_stands_also_on_what_the_one_before_it_stood_on(world: S
     asked.script(TASK, answers(items=[meaning("打开黑屏玩")]))
     await learn(world, asked)
     assert "#1 " not in asked.asked(TASK)[0]
+    async with world.database.connection() as conn:
+        await slang_findings.support(conn, [(row, await world.row(9))])
     await world.withdraw(1)
     assert (await world.there(row)).meaning == ""
     assert await world.meanings(row) == []
