@@ -1,10 +1,9 @@
-"""Adds to a snapshot what the learner found and the snapshot touches, before the prompt is made, within a short time."""
+"""What the learner found and a snapshot touches, read before the prompt is made, within a short time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 
 from agent.remembering import concerned
 from agent.snapshot import Snapshot
@@ -18,27 +17,31 @@ logger = logging.getLogger(__name__)
 SECONDS = 1.0
 """A turn waits no longer for what was learned."""
 TEXT_CHARS = 4000
+"""How much of the snapshot is searched for slang, newest last."""
+NEWS_CHARS = 400
+"""How much of what is unread tells what it is about now."""
 
 
-async def add_learned(database: Database, snapshot: Snapshot) -> Snapshot:
-    """Add slang, expressions, topics and traits to a snapshot; without success it stays as it is."""
+async def read_learned(database: Database, snapshot: Snapshot) -> Learned:
+    """Read the slang, expressions, topics and traits that a snapshot touches; nothing where that fails or takes long."""
     try:
         async with asyncio.timeout(SECONDS):
-            return replace(snapshot, learned=await _read(database, snapshot))
+            return await _read(database, snapshot)
     except TimeoutError:
         logger.warning("第 %s 轮读学到的东西超过 %.0f 秒，这一轮不带", snapshot.request.turn_id, SECONDS)
     except DatabaseUnavailable as error:
         logger.warning("第 %s 轮读学到的东西时数据库连不上，这一轮不带：%s", snapshot.request.turn_id, error)
-    return snapshot
+    return Learned()
 
 
 async def _read(database: Database, snapshot: Snapshot) -> Learned:
     where = snapshot.request.conversation.id
     text = "\n".join(line.body for line in snapshot.lines)[-TEXT_CHARS:]
-    news = "\n".join(line.body for line in snapshot.unread)[-TEXT_CHARS:]
+    unread = "\n".join(line.body for line in snapshot.unread)
+    news = unread[-NEWS_CHARS:]
     quoted = [line.quoted_pos for line in snapshot.unread if line.quoted_pos is not None]
     async with database.connection() as conn:
-        users = concerned(snapshot, await named_in(conn, where, news))
+        users = concerned(snapshot, await named_in(conn, where, unread[-TEXT_CHARS:]))
         return Learned(
             slang=tuple(await slang_prompt.in_text(conn, where, text)),
             expressions=tuple(await expression_prompt.fitting(conn, where, news, None)),

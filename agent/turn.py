@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 
 from agent.asking import Asker, ChatModels
 from agent.context import TurnContext
 from agent.graph import TurnGraph, build_graph, run_graph
-from agent.learned import add_learned
+from agent.learned import read_learned
 from agent.ports import TurnFailed, TurnRequest, TurnResult
 from agent.recorder import TurnRecorder
 from agent.remembering import remember
@@ -62,8 +62,10 @@ class Agent:
         snapshot = await self._snapshot(request)
         if (settled := nothing_to_do(snapshot)) is not None:
             return TurnResult("nothing_new", settled)
-        snapshot = await remember(self.memory, self.database, snapshot)
-        snapshot = await add_learned(self.database, snapshot)
+        remembered, learned = await asyncio.gather(
+            remember(self.memory, self.database, snapshot), read_learned(self.database, snapshot)
+        )
+        snapshot = replace(remembered, learned=learned)
         async with TurnRecorder(self.database, request.turn_id, self.clock) as recorder:
             return await self._run(snapshot, recorder)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from agent.learned import add_learned
+from agent.learned import read_learned
 from agent.prompt.assemble import assemble
 from agent.prompt.topics import BUDGET, MARKER
 from agent.snapshot import take_snapshot
@@ -43,7 +44,7 @@ async def told(world: World) -> list[str]:
     """The lines of the block in the prompt of a turn."""
     request = await world.request()
     seen = await take_snapshot(world.database, world.settings, request, world.personas.get("default"), world.clock())
-    prompt = assemble(await add_learned(world.database, seen), PLENTY)
+    prompt = assemble(replace(seen, learned=await read_learned(world.database, seen)), PLENTY)
     return [line for line in prompt.messages[-1].text.splitlines() if line.startswith(MARKER)]
 
 
