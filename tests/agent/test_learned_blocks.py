@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from agent.learned import add_learned
 from agent.prompt import expressions, profiles
-from agent.prompt.assemble import assemble
 from agent.prompt.expressions import expression_line
-from agent.snapshot import take_snapshot
 from db import expression_end, expression_review, trait_end
 from db.expression_review import NewExpression
 from db.learned_models import ExpressionId, KnownExpression
 from db.searchtext import content_key
 from llm.tokens import estimate
-from tests.agent.world import MING, WANG, WEI, ScriptedModels, World, answers, call, calls, quiet
-
-PLENTY = 1_000_000
+from tests.agent.world import MING, WANG, WEI, ScriptedModels, World, answers, call, calls, quiet, texts
 
 
 async def expression(world: World, situation: str, phrase: str) -> None:
@@ -43,10 +38,9 @@ async def trait(world: World, user: int, kind: str, content: str, *evidence: int
 
 async def told(world: World, marker: str) -> list[str]:
     """The lines of a block in the prompt of a turn."""
-    request = await world.request()
-    seen = await take_snapshot(world.database, world.settings, request, world.personas.get("default"), world.clock())
-    prompt = assemble(await add_learned(world.database, seen), PLENTY)
-    return [line for line in prompt.messages[-1].text.splitlines() if line.startswith(marker)]
+    models = ScriptedModels(quiet())
+    await world.agent(models).run(await world.request("ambient"))
+    return [line for line in texts(models.requests[0])[-1].splitlines() if line.startswith(marker)]
 
 
 async def test_an_expression_that_fits_what_is_new_is_one_line(world: World) -> None:
