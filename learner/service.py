@@ -256,6 +256,8 @@ class Learner:
                 if self._mender is None or await run.mend(self._mender) != "moved":
                     break
 
+        if conversation_id in self._running:
+            raise Busy
         started = self._clock()
         async with self._by_hand:
             tally = await self._alone(conversation_id, work)
