@@ -64,8 +64,9 @@ def shown(row: Trait) -> dict[str, Json]:
 
 
 async def edit(conn: Connection, trait_id: TraitId, wanted: Edit, *, actor: str) -> Trait | None:
-    """Change a current trait, and lock it. None: there is none. What changes nothing leaves no trace.
+    """Change a current trait, and lock it; its old words do not come back by themselves. None: there is none.
 
+    What changes nothing leaves no trace.
     Must run inside a transaction. Raises Outdated, Taken.
     """
     before = await _current(conn, trait_id, wanted.version)
@@ -75,6 +76,8 @@ async def edit(conn: Connection, trait_id: TraitId, wanted: Edit, *, actor: str)
     if after == before:
         return before
     await _put(conn, replace(after, locked=True))
+    if content_key(after.content) != before.content_key:
+        await _bury(conn, before)
     return await _written(conn, before, "trait.change", actor)
 
 
@@ -106,7 +109,39 @@ async def restore(conn: Connection, trait_id: int, fields: JsonObject | None, ve
         await _put(conn, replace(row, kind=old.kind, content=old.content, locked=old.locked, dropped_why=old.dropped))
     except Taken:
         return False
+    if old.dropped is None:
+        await _unbury(conn, row, content_key(old.content))
     return True
+
+
+async def _bury(conn: Connection, old: Trait) -> None:
+    """Keep the words that a person replaced as a tombstone."""
+    await conn.execute(
+        """
+        INSERT INTO traits (conversation_id, user_id, kind, content, content_key, sensitive, source, dropped_at, dropped_why)
+        VALUES (%(conversation)s, %(user)s, %(kind)s, %(content)s, %(key)s, %(sensitive)s, 'person', now(), 'person')
+        """,
+        {
+            "conversation": old.conversation_id,
+            "user": old.user_id,
+            "kind": old.kind,
+            "content": old.content,
+            "key": old.content_key,
+            "sensitive": old.sensitive,
+        },
+    )
+
+
+async def _unbury(conn: Connection, row: Trait, key: str) -> None:
+    """Take away the tombstones that edits left for words that are current again."""
+    await conn.execute(
+        """
+        DELETE FROM traits
+        WHERE conversation_id = %(conversation)s AND user_id = %(user)s AND content_key = %(key)s
+          AND source = 'person' AND dropped_why = 'person' AND id <> %(id)s
+        """,
+        {"conversation": row.conversation_id, "user": row.user_id, "key": key, "id": row.id},
+    )
 
 
 async def _current(conn: Connection, trait_id: TraitId, version: int | None) -> Trait | None:

@@ -117,13 +117,13 @@ async def learnable(conn: Connection, conversation_id: ConversationId, users: Se
 
 
 async def refused(conn: Connection, conversation_id: ConversationId, user_id: int, content: str) -> bool:
-    """Tell whether a person took a trait of these words from the member, of whatever kind: only a person brings it back."""
+    """Tell whether a person took these words from the member's profile, of whatever kind: only a person brings them back."""
     async with conn.cursor(row_factory=scalar_row) as cur:
         await cur.execute(
             """
-            SELECT EXISTS (SELECT FROM traits
-                           WHERE conversation_id = %(conversation)s AND user_id = %(user)s AND content_key = %(key)s
-                             AND dropped_why = 'person')
+            SELECT bool_or(dropped_why = 'person') AND bool_and(dropped_at IS NOT NULL)
+            FROM traits
+            WHERE conversation_id = %(conversation)s AND user_id = %(user)s AND content_key = %(key)s
             """,
             {"conversation": conversation_id, "user": user_id, "key": content_key(content)},
         )
@@ -131,18 +131,30 @@ async def refused(conn: Connection, conversation_id: ConversationId, user_id: in
 
 
 async def save(conn: Connection, conversation_id: ConversationId, new: NewTrait) -> tuple[TraitId, bool]:
-    """Write a trait with its evidence, or add the evidence to the current one of its kind and words; True: it is new.
+    """Write a trait with its evidence, or add the evidence to the current one of these words; True: it is new.
 
     Must run inside a transaction.
     """
     async with conn.cursor(row_factory=scalar_row) as cur:
         await cur.execute(
             """
-            INSERT INTO traits (conversation_id, user_id, kind, content, content_key, sensitive, source)
-            VALUES (%(conversation)s, %(user)s, %(kind)s, %(content)s, %(key)s, %(sensitive)s, 'model')
-            ON CONFLICT (conversation_id, user_id, kind, content_key) WHERE dropped_at IS NULL
-            DO UPDATE SET updated_at = now()
-            RETURNING ARRAY[id, CASE WHEN xmax = 0 THEN 1 ELSE 0 END]
+            WITH known AS (
+                SELECT id FROM traits
+                WHERE conversation_id = %(conversation)s AND user_id = %(user)s AND content_key = %(key)s AND dropped_at IS NULL
+                ORDER BY kind = %(kind)s DESC, id
+                LIMIT 1
+                FOR NO KEY UPDATE
+            ), made AS (
+                INSERT INTO traits (conversation_id, user_id, kind, content, content_key, sensitive, source)
+                SELECT %(conversation)s, %(user)s, %(kind)s, %(content)s, %(key)s, %(sensitive)s, 'model'
+                WHERE NOT EXISTS (SELECT FROM known)
+                ON CONFLICT (conversation_id, user_id, kind, content_key) WHERE dropped_at IS NULL
+                DO UPDATE SET updated_at = now()
+                RETURNING id, xmax = 0 AS new
+            ), grown AS (
+                UPDATE traits t SET updated_at = now() FROM known k WHERE t.id = k.id
+            )
+            SELECT ARRAY[id, new::int] FROM made UNION ALL SELECT ARRAY[id, 0] FROM known
             """,
             {
                 "conversation": conversation_id,

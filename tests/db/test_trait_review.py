@@ -51,6 +51,19 @@ async def test_an_edit_locks_and_can_be_taken_back(world: TraitWorld) -> None:
     left = await world.there(row)
     assert (left.content, left.locked, left.version) == ("喜欢爬山", False, 3)
     assert await world.rows("SELECT action, target_kind, target_id FROM audit") == [("trait.change", "trait", row)]
+    assert await world.rows("SELECT id FROM traits") == [(row,)]
+
+
+async def test_words_that_a_person_replaced_do_not_come_back_by_themselves(world: TraitWorld) -> None:
+    row = await world.put("interest", "喜欢爬山")
+    await edit(world, row, Edit(1, content="喜欢徒步"))
+    async with world.database.connection() as conn:
+        assert await traits.refused(conn, world.conversation, MING, "喜欢爬山")
+    await edit(world, row, Edit(2, content="喜欢爬山"))
+    async with world.database.connection() as conn:
+        assert not await traits.refused(conn, world.conversation, MING, "喜欢爬山")
+        assert await traits.refused(conn, world.conversation, MING, "喜欢徒步")
+    assert await world.profile() == [("interest", "喜欢爬山")]
 
 
 async def test_what_a_person_takes_away_is_refused_in_any_kind_until_it_is_taken_back(world: TraitWorld) -> None:
@@ -110,6 +123,6 @@ async def test_saving_the_same_again_adds_evidence_and_keeps_the_newest(world: T
     rows = tuple([await world.row(number) for number in pos])
     async with world.database.transaction() as conn:
         first = await traits.save(conn, world.conversation, NewTrait(MING, "interest", "喜欢爬山", False, rows[:2]))
-        again = await traits.save(conn, world.conversation, NewTrait(MING, "interest", "喜欢 爬山", False, rows[2:]))
+        again = await traits.save(conn, world.conversation, NewTrait(MING, "fact", "喜欢 爬山", False, rows[2:]))
     assert (first[1], again) == (True, (first[0], False))
     assert await world.supporting(first[0]) == pos[5:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncGenerator
@@ -234,6 +235,19 @@ async def test_what_was_withdrawn_while_the_model_thought_is_no_evidence(learnin
     items = [item("有人熬夜", "又修仙呢", 1), item("劝人休息", "早点睡", 2)]
     assert await learning.learn(*items, last=2) == {"expressions": 1}
     assert await world.all() == [("劝人休息", "早点睡", "candidate")]
+
+
+async def test_a_withdrawal_and_a_batch_at_once_leave_no_candidate_without_evidence(learning: Learning) -> None:
+    world = learning.world
+    await world.talk("又修仙呢")
+    learning.asked.script(TASK, answers(items=[item("有人熬夜", "又修仙呢", 1)]))
+    findings = await infer(learning.task, world, await batch_of(world, "expressions", 1, 1))
+    async with world.database.transaction() as conn:
+        assert await findings.store(conn) == {"expressions": 1}
+        withdrawing = asyncio.create_task(world.withdraw(1))
+        await world.blocked()
+    await withdrawing
+    assert await world.all() == []
 
 
 async def test_an_unfit_item_costs_only_itself(learning: Learning) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncGenerator
@@ -177,6 +178,19 @@ async def test_what_was_withdrawn_while_the_model_thinks_does_not_count(learning
 
     learning.asked.meanwhile = meanwhile
     assert await learning.learn(member(MING, HIKES), last=3) == {}
+
+
+async def test_a_withdrawal_and_a_batch_at_once_leave_no_trait_without_evidence(learning: Learning) -> None:
+    world = learning.world
+    await hikes(world)
+    learning.asked.script(TASK, answers(members=[member(MING, HIKES)]))
+    findings = await infer(learning.task, world, await batch_of(world, "profiles", 1, 3))
+    async with world.database.transaction() as conn:
+        assert await findings.store(conn) == {"traits": 1}
+        withdrawing = asyncio.create_task(world.withdraw(2))
+        await world.blocked()
+    await withdrawing
+    assert await world.profile() == []
 
 
 async def test_sensitive_traits_need_the_owners_consent(learning: Learning) -> None:
