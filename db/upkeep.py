@@ -76,6 +76,22 @@ async def old_traits(conn: Connection, before: datetime, *, limit: int) -> int:
     return cur.rowcount
 
 
+async def bare_expressions(conn: Connection, *, limit: int) -> int:
+    """Delete candidates that nobody decided on and whose messages are all gone. Returns how many."""
+    cur = await conn.execute(
+        """
+        DELETE FROM expressions
+        WHERE id IN (SELECT x.id
+                     FROM expressions x
+                     WHERE x.status = 'candidate' AND NOT x.locked AND x.decided_by IS NULL
+                       AND NOT EXISTS (SELECT FROM expression_evidence e WHERE e.expression_id = x.id)
+                     LIMIT %(limit)s)
+        """,
+        {"limit": limit},
+    )
+    return cur.rowcount
+
+
 async def empty_topics(conn: Connection, *, limit: int) -> int:
     """Delete topics whose messages are all gone, with their summaries. Returns how many."""
     cur = await conn.execute(

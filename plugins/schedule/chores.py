@@ -23,6 +23,7 @@ async def clean(database: Database, before: datetime, now: datetime) -> int:
     await _until_done(database, lambda conn: upkeep.old_traits(conn, before, limit=PIECE))
     gone = await _until_done(database, lambda conn: upkeep.old_messages(conn, before, limit=PIECE))
     await _until_done(database, lambda conn: upkeep.empty_topics(conn, limit=PIECE))
+    await _until_done(database, lambda conn: upkeep.bare_expressions(conn, limit=PIECE))
     await _until_done(database, lambda conn: upkeep.old_memories(conn, before, limit=PIECE))
     await _until_done(database, lambda conn: upkeep.old_turns(conn, before, limit=PIECE))
     await _until_done(database, lambda conn: embeddings.trim_message_vectors(conn, limit=PIECE))
