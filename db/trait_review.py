@@ -66,8 +66,7 @@ def shown(row: Trait) -> dict[str, Json]:
 async def edit(conn: Connection, trait_id: TraitId, wanted: Edit, *, actor: str) -> Trait | None:
     """Change a current trait, and lock it; its old words do not come back by themselves. None: there is none.
 
-    What changes nothing leaves no trace.
-    Must run inside a transaction. Raises Outdated, Taken.
+    What changes nothing leaves no trace. Must run inside a transaction. Raises Outdated, Taken.
     """
     before = await _current(conn, trait_id, wanted.version)
     if before is None:

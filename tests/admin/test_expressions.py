@@ -160,3 +160,16 @@ async def test_nothing_without_a_token(api: AsyncClient, world: ExpressionWorld,
             ("GET", ""), ("POST", ""), ("GET", f"/{row}"), ("PATCH", f"/{row}"), ("POST", f"/{row}/merge"),
         ):  # fmt: skip
             assert (await stranger.request(method, f"/api/expressions{path}")).status_code == 401
+
+
+async def test_a_merge_can_be_undone(api: AsyncClient, world: ExpressionWorld) -> None:
+    await world.talk("又修仙呢", "修仙呢")
+    into = await world.approved("有人熬夜", "又修仙呢", 1)
+    row = await world.put("有人通宵", "修仙呢", 2)
+    await api.post(f"/api/expressions/{row}/merge", json={"into": into})
+    [act] = (await api.get("/api/audit")).json()["items"]
+    assert (await api.post(f"/api/audit/{act['id']}/undo")).status_code == 200
+    assert ((await world.there(row)).status, await world.supporting(row), await world.supporting(into)) == ("candidate", [2], [1])
+    again = (await api.get("/api/audit")).json()["items"][0]
+    assert (await api.post(f"/api/audit/{again['id']}/undo")).status_code == 200
+    assert await world.supporting(into) == [1, 2]

@@ -132,3 +132,14 @@ async def test_nothing_without_a_token(world: TraitWorld, view: View) -> None:
         for method, path in (("GET", ""), ("GET", f"/traits/{row}"), ("PATCH", f"/traits/{row}"), ("DELETE", f"/traits/{row}")):
             assert (await stranger.request(method, f"/api/profiles{path}")).status_code == 401
     assert await world.profile() == [("interest", "喜欢爬山")]
+
+
+async def test_taking_away_and_editing_can_be_undone(api: AsyncClient, world: TraitWorld) -> None:
+    row = await world.put("interest", "喜欢爬山")
+    path = f"/api/profiles/traits/{row}"
+    await api.patch(path, json={"content": "喜欢徒步", "version": 1})
+    await api.delete(path)
+    dropping, editing = [entry["id"] for entry in (await api.get("/api/audit")).json()["items"]]
+    assert (await api.post(f"/api/audit/{editing}/undo")).status_code == 409
+    assert (await api.post(f"/api/audit/{dropping}/undo")).status_code == 200
+    assert await world.profile() == [("interest", "喜欢徒步")]
