@@ -25,10 +25,10 @@ logger = logging.getLogger(__name__)
 router = APIRouter(route_class=ChineseRoute, prefix="/memories", tags=["记忆"])
 
 IMPORT_BYTES = 256 * 1024 * 1024
-_COUNTED_HERE = 2**62
+COUNTED_HERE = 2**62
 """The framework's own limit would answer in English."""
 NDJSON = "application/x-ndjson"
-_GREW = 200
+GREW = 200
 """So many new memories at once change how common words are."""
 _PIECE_LINES = 200
 _BODY = {"requestBody": {"required": True, "content": {NDJSON: {"schema": MemoryLine.model_json_schema()}}}}
@@ -37,7 +37,7 @@ _BODY = {"requestBody": {"required": True, "content": {NDJSON: {"schema": Memory
 @router.post(
     "/import",
     summary="导入记忆：一行一条 JSON",
-    max_body_size=_COUNTED_HERE,
+    max_body_size=COUNTED_HERE,
     openapi_extra=_BODY,
     responses={413: {"model": Problem}},
 )
@@ -49,7 +49,7 @@ async def import_memories(
     """Read memories line by line; bad lines are left out and told, good ones go in, known ones stay as they are."""
     work = Import(view.database)
     try:
-        await work.read(_bounded(request))
+        await work.read(bounded(request))
     except ClientDisconnect:
         logger.warning("导入记忆：对方中途断开，存下了 %d 条；同一个文件再导一次就会补全", work.report.new)
         wait = False
@@ -57,13 +57,13 @@ async def import_memories(
     if report.failed:
         logger.info("导入记忆：有 %d 行没能读懂", report.failed)
     await _embed(view, work, wait=wait)
-    if report.new >= _GREW:
+    if report.new >= GREW:
         await view.grown()
     logger.info("导入记忆完毕：%s", report.summary())
     return report
 
 
-async def _bounded(request: Request) -> AsyncIterator[bytes]:
+async def bounded(request: Request) -> AsyncIterator[bytes]:
     """Give the body as it comes. Raises HTTPException 413 once it is known to be too large."""
     size = 0
     promised = request.headers.get("content-length", "")

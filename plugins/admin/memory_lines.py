@@ -84,16 +84,14 @@ class BadLine(BaseModel):
     detail: str
 
 
-class ImportReport(BaseModel):
-    """What an import did. ``known`` memories were there before; ``embedded``: all of them have a vector by now."""
+class LinesReport(BaseModel):
+    """What an import of lines did. ``known`` ones were there before."""
 
     lines: int = Field(default=0, description="读到的行数，空行不算")
     new: int = Field(default=0, description="新存下的")
     known: int = Field(default=0, description="本来就有的")
     failed: int = Field(default=0, description="没能读懂的行")
     errors: list[BadLine] = Field(default_factory=list[BadLine], description=f"前 {MAX_ERRORS} 个没能读懂的行")
-    embedded: bool = Field(default=False, description="都有向量了，召回的两条腿都能用")
-    detail: str | None = Field(default=None, description="为什么 embedded 是 false")
 
     def note(self, line: int, detail: str) -> None:
         """Count a line that was left out."""
@@ -103,5 +101,16 @@ class ImportReport(BaseModel):
 
     def summary(self) -> str:
         """Say it in one Chinese line."""
+        return f"{self.lines} 行：新存下 {self.new}，本来就有 {self.known}，没读懂 {self.failed}"
+
+
+class ImportReport(LinesReport):
+    """What an import of memories did; ``embedded``: all of them have a vector by now."""
+
+    embedded: bool = Field(default=False, description="都有向量了，召回的两条腿都能用")
+    detail: str | None = Field(default=None, description="为什么 embedded 是 false")
+
+    def summary(self) -> str:
+        """Say it in one Chinese line."""
         embedded = "向量都算好了" if self.embedded else (self.detail or "向量还在后台算")
-        return f"{self.lines} 行：新存下 {self.new}，本来就有 {self.known}，没读懂 {self.failed}；{embedded}"
+        return f"{LinesReport.summary(self)}；{embedded}"

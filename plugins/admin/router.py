@@ -15,6 +15,7 @@ from plugins.admin import (
     logs,
     members,
     memories,
+    message_imports,
     messages,
     profiles,
     recall,
@@ -44,7 +45,7 @@ def build_router(find: FindView, token: str) -> APIRouter:
     )
     for part in (
         *(conversations, messages, turns, logs, usage, embedding, imports, memories, recall, search, members),
-        *(audit, topics, slang, expressions, profiles, learner),
+        *(audit, topics, slang, expressions, profiles, learner, message_imports),
     ):
         private.include_router(part.router)
     private.include_router(_unknown)

@@ -1,0 +1,182 @@
+"""Bringing in a group's past line by line: bad lines are told, known ones stay as they are, a batch a transaction."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterable, Sequence
+from dataclasses import dataclass, replace
+
+from db import accounts, conversations, ingest, members, message_import, sightings
+from db.conversations import KnownConversation
+from db.members import SeenMember
+from db.models import Conversation, ConversationKey, MessageRow
+from db.pool import Connection, Database
+from db.sightings import NewMessage, Stored
+from plugins.admin.jsonl import Line, split_lines
+from plugins.admin.memory_lines import LinesReport
+from plugins.admin.message_lines import IMPORTED, MessageLine, imported_key, new_message, read_message
+
+logger = logging.getLogger(__name__)
+
+LINE_BYTES = 256 * 1024
+BATCH_LINES = 500
+LOG_SECONDS = 10.0
+REMEMBERED = 20_000
+"""Lines that later ones may quote."""
+NEAR = 2000
+"""Lines among which equal ones are told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    line: MessageLine
+    key: ConversationKey
+    account_id: int
+    message_id: int
+
+
+class MessageImport:
+    """One import. ``key``: where lines belong that do not say it themselves."""
+
+    def __init__(self, database: Database, key: ConversationKey | None) -> None:
+        self._database = database
+        self._key = key
+        self._own: frozenset[int] = frozenset()
+        self._batch: list[_Read] = []
+        self._equal: OrderedDict[int, list[int | None]] = OrderedDict()
+        self._rows: OrderedDict[tuple[ConversationKey, int], MessageRow] = OrderedDict()
+        self._inhabited: dict[ConversationKey, bool] = {}
+        self._told_at = time.monotonic()
+        self.report = LinesReport()
+
+    async def read(self, pieces: AsyncIterable[bytes]) -> None:
+        """Read all lines and store what is new. Raises DatabaseUnavailable; what was stored by then stays."""
+        async with self._database.connection() as conn:
+            self._own = frozenset(await accounts.ids(conn))
+        async for line in split_lines(pieces, longest=LINE_BYTES):
+            self._take(line)
+            if len(self._batch) >= BATCH_LINES:
+                await self._write()
+        await self._write()
+
+    def _take(self, line: Line) -> None:
+        self.report.lines += 1
+        if line.raw is None:
+            self.report.note(line.number, f"这一行超过 {LINE_BYTES // 1024} KiB")
+            return
+        try:
+            message = read_message(line.raw)
+            key = self._where(message)
+        except ValueError as error:
+            self.report.note(line.number, str(error))
+            return
+        if message.account_id is not None and message.message_id is not None:
+            self._batch.append(_Read(message, key, message.account_id, message.message_id))
+        else:
+            self._batch.append(_Read(message, key, IMPORTED, self._known_as(message, key)))
+
+    def _where(self, message: MessageLine) -> ConversationKey:
+        key = message.key or self._key
+        if key is None:
+            raise ValueError("不知道是哪个会话：请在地址里或这一行写上 group_id 或 user_id")
+        return key
+
+    def _known_as(self, message: MessageLine, key: ConversationKey) -> int:
+        """Number equal messages of one moment; the same line again, as its id tells, is the same message."""
+        first = imported_key(message, key, 0)
+        ids = self._equal.setdefault(first, [])
+        self._equal.move_to_end(first)
+        if len(self._equal) > NEAR:
+            self._equal.popitem(last=False)
+        if message.id is None or message.id not in ids:
+            ids.append(message.id)
+            nth = len(ids) - 1
+        else:
+            nth = ids.index(message.id)
+        return imported_key(message, key, nth)
+
+    async def _write(self) -> None:
+        batch, self._batch = self._batch, []
+        if not batch:
+            return
+        async with self._database.transaction() as conn:
+            rows = await conversations.ensure(conn, [KnownConversation(key) for key in {item.key for item in batch}])
+            places = {row.key: row for row in rows}
+            for key, row in places.items():
+                self._inhabited.setdefault(key, row.last_pos > 0)
+            stored = await self._store(conn, batch, places)
+        self.report.new += sum(item.fresh for item in stored)
+        self.report.known += sum(not item.fresh for item in stored)
+        if time.monotonic() - self._told_at >= LOG_SECONDS:
+            self._told_at = time.monotonic()
+            logger.info("导入消息：读了 %d 行，新存下 %d 条", self.report.lines, self.report.new)
+
+    async def _store(self, conn: Connection, batch: Sequence[_Read], places: dict[ConversationKey, Conversation]) -> list[Stored]:
+        messages = await _without_strange_order(conn, [self._message(item, places[item.key]) for item in batch])
+        await _know_senders(conn, messages)
+        last = {row.id: row.last_pos for row in places.values()}
+        stored = await ingest.store(conn, messages, last)
+        await conversations.take_positions(conn, list(last), list(last.values()))
+        for row in places.values():
+            if last[row.id] > row.last_pos:
+                await message_import.mark_read(conn, row.id, before=row.last_pos, upto=last[row.id])
+        self._remember(batch, stored)
+        quotes = [
+            (place.id, quoted)
+            for item, place in zip(batch, stored, strict=True)
+            if item.line.quoted_id is not None and (quoted := self._rows.get((item.key, item.line.quoted_id))) is not None
+        ]
+        if quotes:
+            await message_import.link_quotes(conn, quotes)
+        return stored
+
+    def _message(self, item: _Read, place: Conversation) -> NewMessage:
+        message = new_message(item.line, place.id, (item.account_id, item.message_id))
+        # What has no order of its own may be there already under a real message's id.
+        again = item.line.real_seq is None and self._inhabited[item.key]
+        return replace(message, second_sight=again, is_self=message.is_self or item.line.sender_id in self._own)
+
+    def _remember(self, batch: Sequence[_Read], stored: Sequence[Stored]) -> None:
+        for item, place in zip(batch, stored, strict=True):
+            if item.line.id is not None:
+                self._rows[item.key, item.line.id] = place.id
+        while len(self._rows) > REMEMBERED:
+            self._rows.popitem(last=False)
+
+
+async def _without_strange_order(conn: Connection, messages: Sequence[NewMessage]) -> list[NewMessage]:
+    """Take the order from messages whose place in it another person's message has: a file may count as it likes."""
+    known = await sightings.known_seqs(conn, messages)
+    found: list[NewMessage] = []
+    for message in messages:
+        there = None if message.real_seq is None else known.get((message.account_id, message.conversation_id, message.real_seq))
+        strange = there is not None and there.sender_id != message.sender_id
+        found.append(replace(message, real_seq=None) if strange else message)
+    return found
+
+
+async def _know_senders(conn: Connection, messages: Sequence[NewMessage]) -> None:
+    """Make members of the senders that are not known: those that are, are known better than an old file tells."""
+    said = [item for item in messages if not item.is_self and item.kind == "message"]
+    there = await members.some(conn, list({(item.conversation_id, item.sender_id) for item in said}))
+    known = {(member.conversation_id, member.user_id) for member in there}
+    await members.save(
+        conn,
+        [
+            SeenMember(
+                conversation_id=item.conversation_id,
+                user_id=item.sender_id,
+                name=item.sender_name,
+                nickname=item.sender_name,
+                card="",
+                role="unknown",
+                title="",
+                is_robot=item.is_robot,
+                seen_at=item.sent_at,
+            )
+            for item in said
+            if (item.conversation_id, item.sender_id) not in known
+        ],
+    )
