@@ -93,9 +93,7 @@ async def test_quotes_are_linked_within_a_file(api: AsyncClient) -> None:
     await bring(
         api,
         a_line(1, "吃什么", id=71),
-        a_line(
-            2, "火锅", WEI, quoted_id=71, quote_name="小明", quote_text="晚上吃什么", display="[回复 小明:「晚上吃什么」] 火锅"
-        ),
+        a_line(2, "火锅", WEI, quoted_id=71, quote_name="小明", quote_text="吃什么", display="[回复 小明:「吃什么」] 火锅"),
         a_line(3, "好", quoted_id=404, quote_name="", quote_text=None),
     )
     asked, told, lost = await stored(api)
