@@ -8,7 +8,19 @@ import os
 from collections.abc import Coroutine
 from typing import Protocol
 
-from bench import ingest, latency, mention, mining_quality, mining_speed, recall_quality, recall_short, recall_speed, replay, size
+from bench import (
+    ingest,
+    latency,
+    learner_cost,
+    mention,
+    mining_quality,
+    mining_speed,
+    recall_quality,
+    recall_short,
+    recall_speed,
+    replay,
+    size,
+)
 from bench.report import Section, machine, stamp, write_page
 
 
@@ -23,6 +35,7 @@ class Benchmark(Protocol):
 BENCHMARKS: dict[str, Benchmark] = {
     "ingest": ingest.run,
     "latency": latency.run,
+    "learner-cost": learner_cost.run,
     "mention": mention.run,
     "mining-quality": mining_quality.run,
     "mining-speed": mining_speed.run,

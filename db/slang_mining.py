@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from psycopg import AsyncCursor
 from psycopg.rows import class_row, scalar_row
 
 from db.learned_models import SlangId
 from db.models import ConversationId
 from db.pool import Connection
 
+Row = TypeVar("Row")
+
+PIECE = 500
 KEPT = 500
 """Mined candidates of one conversation that nobody has looked at: beyond these, the worst go."""
 
@@ -51,6 +57,15 @@ class Term:
     messages: tuple[int, ...]
 
 
+async def _in_pieces(cur: AsyncCursor[Row]) -> list[Row]:
+    """Read all rows, and let others work after every PIECE: to make thousands of records at once takes long."""
+    rows: list[Row] = []
+    while piece := await cur.fetchmany(PIECE):
+        rows += piece
+        await asyncio.sleep(0)
+    return rows
+
+
 async def window(
     conn: Connection, conversation_id: ConversationId, upto: int, *, limit: int, chars: int, zone: str
 ) -> list[Heard]:
@@ -69,7 +84,7 @@ async def window(
             """,
             {"conversation": conversation_id, "upto": upto, "limit": limit, "chars": chars, "zone": zone},
         )
-        return await cur.fetchall()
+        return await _in_pieces(cur)
 
 
 async def others(conn: Connection, *, conversations: int, each: int, chars: int) -> list[HeardElsewhere]:
@@ -95,7 +110,7 @@ async def others(conn: Connection, *, conversations: int, each: int, chars: int)
             """,
             {"conversations": conversations, "each": each, "chars": chars},
         )
-        return await cur.fetchall()
+        return await _in_pieces(cur)
 
 
 async def names(conn: Connection, conversation_id: ConversationId) -> list[str]:

@@ -15,7 +15,7 @@ from learner.mining.mine import count_uses
 from learner.mining.score import Elsewhere
 from learner.mining.text import TEXT_CHARS
 
-GROUPS = 40
+GROUPS = 20
 EACH = 1_000
 """Newest messages of one group that are counted."""
 SECONDS = 3600.0
@@ -50,8 +50,13 @@ class Others:
         texts: dict[ConversationId, list[str]] = {}
         for item in heard:
             texts.setdefault(item.conversation_id, []).append(item.text)
-        groups = {row: _Counted(len(said), await asyncio.to_thread(count_uses, said)) for row, said in texts.items()}
+        counted = {row: await asyncio.to_thread(count_uses, said) for row, said in texts.items()}
         total: Counter[str] = Counter()
-        for group in groups.values():
-            total.update(group.uses)
-        self._groups, self._total, self._until = groups, total, time.monotonic() + SECONDS
+        for uses in counted.values():
+            total.update(uses)
+        self._total = Counter({text: times for text, times in total.items() if times > 1})
+        self._groups = {
+            row: _Counted(len(texts[row]), {text: times for text, times in uses.items() if text in self._total})
+            for row, uses in counted.items()
+        }
+        self._until = time.monotonic() + SECONDS

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from learner.mining import variants
 from learner.mining.common import BEFORE_NUMBERS, MEASURES, is_number, is_ordinary, is_person, is_plain_token
-from learner.mining.counts import EDGE, MOST_UNITS, Seen, Table, count
+from learner.mining.counts import EDGE, Seen, Table, count
 from learner.mining.score import NOWHERE, Elsewhere, features, is_habit, worth
 from learner.mining.text import Said, is_han, read_messages, read_runs
 
 DEPTH = 200
 """Terms that one run gives at most."""
-LEAST_SCORE = 0.08
+LEAST_SCORE = 0.05
 PHRASE_SCORE = 0.005
 """A phrase that may be what initials stand for."""
 SHORT_PHRASE = 3
@@ -27,6 +27,7 @@ ALONE = 0.5
 """The share of a number's uses in which it counts nothing."""
 NUMBERS = 6
 EVIDENCE = 10
+ELSEWHERE_UNITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +64,16 @@ def mine(
     return _grouped(scores, table, phrases)[:DEPTH]
 
 
-def count_uses(texts: Sequence[str]) -> dict[str, int]:
-    """Count in how many of a group's texts which sequences stand that come more than once."""
+def count_uses(texts: Sequence[str]) -> Counter[str]:
+    """Count in how many of a group's texts which sequences of units stand."""
     uses: Counter[str] = Counter()
     for text in texts:
         here: set[str] = set()
         for run in read_runs(text):
             for start in range(len(run)):
-                here.update("".join(run[start:end]) for end in range(start + 1, min(start + MOST_UNITS, len(run)) + 1))
+                here.update("".join(run[start:end]) for end in range(start + 1, min(start + ELSEWHERE_UNITS, len(run)) + 1))
         uses.update(here)
-    return {text: times for text, times in uses.items() if times > 1}
+    return uses
 
 
 def may_be_term(text: str, seen: Seen, table: Table) -> bool:
