@@ -66,6 +66,14 @@ class SpoolHealth(BaseModel):
     full: bool = False
 
 
+class LearnerHealth(BaseModel):
+    """Conversations being learned from now, how many may be at once, and when it last looked who is due."""
+
+    running: int = 0
+    at_once: int = 0
+    ticked_at: datetime | None = None
+
+
 class Health(BaseModel):
     """``ok``; ``degraded``: it works in part; ``starting`` and ``down`` come with 503."""
 
@@ -80,6 +88,7 @@ class Health(BaseModel):
     accounts: list[AccountHealth]
     lanes: LanesHealth
     spool: SpoolHealth
+    learner: LearnerHealth
 
 
 router = APIRouter(tags=["健康"])
@@ -107,13 +116,14 @@ def _starting() -> Health:
         accounts=[],
         lanes=LanesHealth(),
         spool=SpoolHealth(),
+        learner=LearnerHealth(),
     )
 
 
 async def _examine(view: RuntimeView) -> Health:
     known, model_ok, embedding = await asyncio.gather(_accounts(view), _probe(view.models), _embedding(view))
     demo = view.settings.demo
-    lanes, spool = view.lanes_status(), view.spool_status()
+    lanes, spool, learner = view.lanes_status(), view.spool_status(), view.learner.activity()
     problems = _problems(known, model_ok=model_ok, spool_full=spool.full)
     if embedding.ok is False:
         problems.append("向量服务没有正常回答，现在只按文字找记忆，请检查 EMBEDDING_BASE_URL、EMBEDDING_API_KEY、EMBEDDING_MODEL")
@@ -129,6 +139,7 @@ async def _examine(view: RuntimeView) -> Health:
         accounts=[AccountHealth(account_id=a.account_id, connected=a.connected, online=a.online) for a in known or ()],
         lanes=LanesHealth(running=lanes.running, waiting=lanes.waiting, limit=lanes.limit),
         spool=SpoolHealth(pending=spool.pending, bytes=spool.bytes, full=spool.full),
+        learner=LearnerHealth(running=learner.running, at_once=learner.at_once, ticked_at=learner.ticked_at),
     )
 
 

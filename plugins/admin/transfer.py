@@ -1,4 +1,4 @@
-"""``python -m plugins.admin.transfer``: bring memories in and out over the API, with progress in the terminal."""
+"""``python -m plugins.admin.transfer``: bring memories in and out, and messages in, over the API, with progress shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from plugins.admin.memory_lines import ImportReport
+from plugins.admin.memory_lines import ImportReport, LinesReport
 
 PIECE_BYTES = 64 * 1024
 POLL_SECONDS = 1.0
@@ -58,19 +58,11 @@ async def import_file(door: Door, file: Path, *, wait: bool, console: Console) -
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[shown]}"), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         sent = progress.add_task("上传", total=await asyncio.to_thread(os.path.getsize, file), shown="")
-
-        async def pieces() -> AsyncIterator[bytes]:
-            with file.open("rb") as source:
-                while piece := await asyncio.to_thread(source.read, PIECE_BYTES):
-                    yield piece
-                    progress.advance(sent, len(piece))
-                    progress.update(sent, shown=f"{progress.tasks[sent].percentage:.0f}%")
-
         vectors = progress.add_task("向量", total=None, shown="", visible=wait)
         async with door.client() as client:
             watching = asyncio.create_task(_watch(client, progress, vectors)) if wait else None
             try:
-                answer = await client.post("/api/memories/import", params={"wait": wait}, content=pieces())
+                answer = await client.post("/api/memories/import", params={"wait": wait}, content=_pieces(file, progress, sent))
             except httpx.HTTPError as error:
                 raise TransferFailed(_unreachable(door, error)) from error
             finally:
@@ -80,6 +72,28 @@ async def import_file(door: Door, file: Path, *, wait: bool, console: Console) -
         if report.embedded:
             progress.update(vectors, total=1, completed=1, shown="100%")
     return report
+
+
+async def import_messages(door: Door, file: Path, params: dict[str, int], *, console: Console) -> LinesReport:
+    """Send a JSONL file of messages and say how far it is. Raises TransferFailed and OSError."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[shown]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        sent = progress.add_task("上传", total=await asyncio.to_thread(os.path.getsize, file), shown="")
+        async with door.client() as client:
+            try:
+                answer = await client.post("/api/messages/import", params=params, content=_pieces(file, progress, sent))
+            except httpx.HTTPError as error:
+                raise TransferFailed(_unreachable(door, error)) from error
+    return LinesReport.model_validate_json(_good(answer).content)
+
+
+async def _pieces(file: Path, progress: Progress, sent: TaskID) -> AsyncIterator[bytes]:
+    """Read a file and show how much of it is gone."""
+    with file.open("rb") as source:
+        while piece := await asyncio.to_thread(source.read, PIECE_BYTES):
+            yield piece
+            progress.advance(sent, len(piece))
+            progress.update(sent, shown=f"{progress.tasks[sent].percentage:.0f}%")
 
 
 async def _watch(client: httpx.AsyncClient, progress: Progress, task: TaskID) -> None:
@@ -134,14 +148,22 @@ def _say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+def _told(console: Console, report: LinesReport) -> int:
+    """Say how an import went; returns the exit code."""
+    _say(console, report.summary())
+    for error in report.errors:
+        _say(console, f"  第 {error.line} 行：{error.detail}")
+    return 1 if report.failed else 0
+
+
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m plugins.admin.transfer", description="导入或导出记忆（JSONL）")
-    parser.add_argument("what", choices=("import", "export"))
+    parser = argparse.ArgumentParser("python -m plugins.admin.transfer", description="导入或导出记忆，导入聊天记录（JSONL）")
+    parser.add_argument("what", choices=("import", "export", "import-messages"), help="记忆进、记忆出、聊天记录进")
     parser.add_argument("file", type=Path, help="JSONL 文件")
     parser.add_argument("--url", default="http://127.0.0.1:8080", help="机器人的地址")
     parser.add_argument("--token", default=os.environ.get("ADMIN_TOKEN", ""), help="管理令牌；不写则用环境变量 ADMIN_TOKEN")
-    parser.add_argument("--group-id", type=int, help="只导出这个群")
-    parser.add_argument("--user-id", type=int, help="只导出这个好友")
+    parser.add_argument("--group-id", type=int, help="只导出这个群；聊天记录属于这个群")
+    parser.add_argument("--user-id", type=int, help="只导出这个好友；聊天记录属于这个好友")
     parser.add_argument("--no-wait", action="store_true", help="导入后不等向量算完")
     return parser
 
@@ -151,14 +173,13 @@ async def run(arguments: Sequence[str] | None, console: Console, transport: http
     given = _arguments().parse_args(arguments)
     door = Door(given.url, given.token, transport)
     try:
+        named = {"group_id": given.group_id, "user_id": given.user_id}
+        wanted = {name: number for name, number in named.items() if number is not None}
         if given.what == "import":
-            report = await import_file(door, given.file, wait=not given.no_wait, console=console)
-            _say(console, report.summary())
-            for error in report.errors:
-                _say(console, f"  第 {error.line} 行：{error.detail}")
-            return 1 if report.failed else 0
-        wanted = {"group_id": given.group_id, "user_id": given.user_id}
-        lines = await export_file(door, given.file, {k: v for k, v in wanted.items() if v is not None}, console=console)
+            return _told(console, await import_file(door, given.file, wait=not given.no_wait, console=console))
+        if given.what == "import-messages":
+            return _told(console, await import_messages(door, given.file, wanted, console=console))
+        lines = await export_file(door, given.file, wanted, console=console)
         _say(console, f"导出了 {lines} 条记忆到 {given.file}")
     except (TransferFailed, OSError) as error:
         _say(console, str(error))

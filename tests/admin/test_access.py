@@ -53,6 +53,9 @@ PATHS = [
     ("DELETE", "/api/profiles/traits/1"),
     ("GET", "/api/topics"),
     ("GET", "/api/topics/1"),
+    ("GET", "/api/learner"),
+    ("POST", "/api/learner/run"),
+    ("POST", "/api/messages/import"),
     ("GET", "/api/nothing-here"),
 ]
 

@@ -23,6 +23,7 @@ async def test_all_is_well(api: AsyncClient, view: View) -> None:
     assert body["accounts"] == [{"account_id": BOT, "connected": True, "online": True}]
     assert body["lanes"] == {"running": 1, "waiting": 2, "limit": 4}
     assert body["spool"] == {"pending": 0, "bytes": 0, "full": False}
+    assert body["learner"] == {"running": 0, "at_once": 1, "ticked_at": None}
     assert body["demo"] is False
     assert body["version"] == health.VERSION
     assert 90 <= body["uptime_seconds"] < 300

@@ -63,6 +63,16 @@ async def test_a_file_goes_in_and_comes_out(terminal: Terminal, tmp_path: Path) 
     assert sorted(os.listdir(tmp_path)) == ["备份.jsonl", "记忆.jsonl"]
 
 
+async def test_a_groups_past_goes_in(terminal: Terminal, tmp_path: Path) -> None:
+    path = tmp_path / "聊天.jsonl"
+    said = {"sender_id": MING, "sender_name": "小明", "sent_at": "2026-01-02T03:04:05Z"}
+    path.write_text("\n".join(json.dumps(said | {"text": text}) for text in ("早", "吃了吗")), encoding="utf-8")
+    assert await terminal.run("import-messages", str(path), "--group-id", str(GROUP)) == 0
+    assert "2 行：新存下 2，本来就有 0，没读懂 0" in terminal.text.getvalue()
+    assert await terminal.run("import-messages", str(path)) == 1
+    assert "不知道是哪个会话" in terminal.text.getvalue()
+
+
 async def test_bad_lines_are_named_and_end_in_1(terminal: Terminal, tmp_path: Path) -> None:
     path = _file(tmp_path, "小明养了两只猫")
     path.write_text(path.read_text(encoding="utf-8") + "\n{\n", encoding="utf-8")
