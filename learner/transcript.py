@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -11,6 +13,7 @@ from learner.task import Batch
 from llm.lines import day_clock, render_line
 
 LINE_CHARS = 300
+GAP = timedelta(minutes=10)
 CONTEXT_MARK = "（以上只是前文，不能当证据）"
 _PROMPTS = Path(__file__).resolve().parent / "prompts"
 
@@ -22,12 +25,18 @@ def instructions(task: str) -> str:
 
 
 def transcript(batch: Batch, zone: ZoneInfo) -> str:
-    """Render a batch: what is only context first, then a mark, then the fresh lines."""
+    """Render a batch: what is only context first, then a mark, then the fresh lines; the time where some passed."""
     before = [line for line in batch.lines if line.pos not in batch.fresh]
     fresh = [line for line in batch.lines if line.pos in batch.fresh]
-    head = [*(_line(line, zone) for line in before), CONTEXT_MARK] if before else []
-    return "\n".join([*head, *(_line(line, zone) for line in fresh)])
+    head = [*_said(before, zone), CONTEXT_MARK] if before else []
+    return "\n".join([*head, *_said(fresh, zone)])
 
 
-def _line(line: Line, zone: ZoneInfo) -> str:
-    return render_line(line, day_clock(line.sent_at, zone), limit=LINE_CHARS)
+def _said(lines: Sequence[Line], zone: ZoneInfo) -> Iterator[str]:
+    """Render lines, a time of its own line before the first and wherever GAP passed: on each line it would cost a third."""
+    told: datetime | None = None
+    for line in lines:
+        if told is None or line.sent_at - told >= GAP:
+            told = line.sent_at
+            yield f"（{day_clock(told, zone)}）"
+        yield render_line(line, "", limit=LINE_CHARS)

@@ -48,9 +48,10 @@ def quote(line: Line, chunk_start: int | None) -> str:
 
 
 def render_line(line: Line, moment: str, *, chunk_start: int | None = None, limit: int = TEXT_CHARS) -> str:
-    """Render ``#12 18:05 小明[3]: 文字``, always one line. ``moment`` is the time as the caller shows it."""
+    """Render ``#12 18:05 小明[3]: 文字``, always one line. ``moment`` is the time as the caller shows it, empty for none."""
     text = quote(line, chunk_start) + cut(one_line(line.body) or "(空)", limit)
-    return f"{label(line.pos)} {moment} {speaker(line)}: {text}"
+    head = f"{label(line.pos)} {moment}" if moment else label(line.pos)
+    return f"{head} {speaker(line)}: {text}"
 
 
 def clock(moment: datetime, zone: ZoneInfo) -> str:
