@@ -127,6 +127,7 @@ class TermFindings:
         new = await slang_mining.insert(conn, where, unknown)
         known = await slang.spelled(conn, where, keys)
         placed = [(row, term) for term in terms if (row := _row(term, known)) is not None]
+        await slang_findings.hold(conn, sorted({*(row for row, _ in placed), *self.used}))
         await slang_mining.spell(conn, where, [(row, key, text) for row, term in placed for text, key in term.variants])
         await slang_mining.rate(conn, [(row, term.score) for row, term in placed])
         evidence: dict[SlangId, tuple[int, ...]] = {}
