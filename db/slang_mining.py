@@ -17,6 +17,8 @@ from db.pool import Connection
 Row = TypeVar("Row")
 
 PIECE = 500
+REST = 0.25
+"""What is left of the score of a candidate that a mining did not find again."""
 KEPT = 500
 """Mined candidates of one conversation that nobody has looked at: beyond these, the worst go."""
 
@@ -171,6 +173,19 @@ async def rate(conn: Connection, scores: Sequence[tuple[SlangId, float]]) -> Non
         WHERE s.id = t.id AND s.status = 'candidate' AND NOT s.locked AND s.score <> t.score
         """,
         {"ids": [row for row, _ in scores], "scores": [score for _, score in scores]},
+    )
+
+
+async def fade(conn: Connection, conversation_id: ConversationId, found: Sequence[SlangId]) -> None:
+    """Lower the scores of candidates that a mining did not find again and that no model has confirmed."""
+    await conn.execute(
+        """
+        UPDATE slang s
+        SET score = s.score * %(rest)s
+        WHERE s.conversation_id = %(conversation)s AND s.source = 'miner' AND s.status = 'candidate' AND NOT s.locked
+          AND s.confidence IS NULL AND s.score > 0 AND s.id <> ALL(%(found)s)
+        """,
+        {"conversation": conversation_id, "found": list(found), "rest": REST},
     )
 
 

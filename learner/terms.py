@@ -72,7 +72,7 @@ class TermsTask:
             terms = await asyncio.to_thread(_mine, said, elsewhere, name_keys(names), keys)
         fresh = _fresh(batch, heard)
         used = await asyncio.to_thread(_used, known, fresh) if known and fresh else {}
-        return TermFindings(where, zone, tuple(terms), used)
+        return TermFindings(where, zone, full, tuple(terms), used)
 
     def _own_names(self, batch: Batch) -> tuple[str, ...]:
         try:
@@ -84,10 +84,11 @@ class TermsTask:
 
 @dataclass(frozen=True, slots=True)
 class TermFindings:
-    """Mined terms, and in which messages of the batch known terms stand."""
+    """Terms, where the window was mined, and in which messages of the batch known terms stand."""
 
     conversation_id: ConversationId
     zone: str
+    mined: bool
     terms: tuple[Term, ...]
     used: Mapping[SlangId, Sequence[int]]
 
@@ -111,7 +112,8 @@ class TermFindings:
             await slang_findings.support(conn, pairs)
         if states:
             await slang_counts.recount(conn, list(states), zone=self.zone)
-        if new:
+        if self.mined:
+            await slang_mining.fade(conn, self.conversation_id, list(rows))
             await slang_mining.prune(conn, self.conversation_id)
         return {"terms": new} if new else {}
 

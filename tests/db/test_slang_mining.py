@@ -118,3 +118,12 @@ async def test_uses_are_counted_by_message_person_and_local_day(world: SlangWorl
         await slang_counts.recount(conn, [row], zone=ZONE)
     there = await world.there(row)
     assert (there.occurrences, there.speakers, there.days) == (3, 2, 1)
+
+
+async def test_what_a_mining_did_not_find_again_fades(world: SlangWorld) -> None:
+    plain: dict[str, object] = {"source": "miner", "confidence": None}
+    found, gone = await world.put("夺笋", "", score=0.8, **plain), await world.put("这也太", "", score=0.8, **plain)
+    confirmed = await world.put("绝绝子", "", score=0.8, source="miner", confidence=0.9)
+    async with world.database.transaction() as conn:
+        await slang_mining.fade(conn, world.conversation, [found])
+    assert [(await world.there(row)).score for row in (found, gone, confirmed)] == [0.8, pytest.approx(0.2), 0.8]
