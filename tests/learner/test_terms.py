@@ -230,3 +230,23 @@ def test_the_marks_lie_closer_in_a_young_group() -> None:
     assert not passes_mark(0, 49)
     assert not passes_mark(50_000, 50_499)
     assert passes_mark(49_999, 50_500)
+
+
+async def test_what_other_groups_say_as_often_counts_less(world: SlangWorld, task: TermsTask) -> None:
+    other = await SlangWorld.create(world.database, 5700000002)
+    await use(other, "蹲坑会", 12)
+    for number in range(50):
+        await other.hear(f"说点别的{number}")
+    for term in ("鸽王局", "蹲坑会"):
+        await use(world, term, 12)
+    await mined(world, task)
+    own, shared = await world.by_term("鸽王局"), await world.by_term("蹲坑会")
+    assert own is not None
+    assert shared is None or shared.score < own.score
+
+
+async def test_old_candidates_fade_when_the_group_no_longer_says_them(world: SlangWorld, task: TermsTask) -> None:
+    row = await world.put("绝绝子", source="miner", confidence=None, score=0.8)
+    await use(world, "鸽王局")
+    await mined(world, task)
+    assert (await world.there(row)).score == pytest.approx(0.2)
