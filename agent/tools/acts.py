@@ -58,7 +58,7 @@ class ReactArgs(ToolArgs):
 class WithdrawArgs(ToolArgs):
     """Which own message to take back."""
 
-    label: Label = Field(description="消息编号")
+    label: Label
 
 
 async def _react(ctx: ToolContext, args: ReactArgs) -> ToolResult:

@@ -54,7 +54,7 @@ class MoodArgs(ToolArgs):
 class IntimacyArgs(ToolArgs):
     """Whom the bot likes more or less, and why."""
 
-    member: str = Field(description="成员号", min_length=1)
+    member: str = Field(min_length=1)
     step: StepWord
     reason: str = Field(min_length=1)
 

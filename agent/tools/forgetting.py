@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 class ForgetArgs(ToolArgs):
     """Whose wish, by the message that says it."""
 
-    label: Label = Field(description="本人提出的那条消息")
+    label: Label = Field(description="本人的那条消息")
     mode: Wish
 
 

@@ -24,7 +24,7 @@ _ROLES = {"owner": "群主", "admin": "管理员", "member": "普通成员"}
 class MemberArgs(ToolArgs):
     """One member of the group."""
 
-    member: str = Field(description="成员号", min_length=1)
+    member: str = Field(min_length=1)
 
 
 async def _member_info(ctx: ToolContext, args: MemberArgs) -> ToolResult:

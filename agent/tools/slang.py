@@ -34,4 +34,4 @@ def _told(known: LookedUp) -> str:
     return f"{one_line(known.term)}{also}：{cut(one_line(known.meaning), MEANING_CHARS)}{literally}"
 
 
-LOOK_UP_SLANG = Tool("lookupSlang", "查群里的黑话", TermArgs, "read", _look_up)
+LOOK_UP_SLANG = Tool("lookupSlang", "查黑话", TermArgs, "read", _look_up)

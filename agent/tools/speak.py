@@ -57,7 +57,7 @@ class SpeakArgs(PrivateSpeakArgs):
 class StayQuietArgs(ToolArgs):
     """Why nothing is said."""
 
-    reason: str = Field("", description="一句话理由")
+    reason: str = ""
 
 
 async def _speak(ctx: ToolContext, args: PrivateSpeakArgs) -> ToolResult:
