@@ -44,7 +44,7 @@ async def _read(database: Database, snapshot: Snapshot) -> Learned:
         users = concerned(snapshot, await named_in(conn, where, unread[-TEXT_CHARS:]))
         return Learned(
             slang=tuple(await slang_prompt.in_text(conn, where, text)),
-            expressions=tuple(await expression_prompt.fitting(conn, where, news, None)),
+            expressions=tuple(await expression_prompt.fitting(conn, where, news)),
             topics=tuple(await topic_prompt.touched(conn, where, quoted, news)),
             traits=tuple(await trait_prompt.of_members(conn, where, users)),
         )

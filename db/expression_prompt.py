@@ -5,11 +5,9 @@ from __future__ import annotations
 from psycopg.rows import class_row
 
 from db.learned_models import KnownExpression
-from db.memory_models import Vector
 from db.models import ConversationId
 from db.pool import Connection
 from db.text_query import read_query
-from db.vectors import vector_literal
 
 MOST = 5
 WORDS = 64
@@ -18,20 +16,19 @@ ENOUGH_WORDS = 2
 """Words that a situation must share with the text; one is enough where it is rare."""
 RARE = 50
 """A word is rare that stands in fewer than one of so many texts."""
-FITS = 0.9
-"""The cosine from which a situation fits a text that shares no word with it."""
 
 
 async def fitting(
-    conn: Connection, conversation_id: ConversationId, text: str, vector: Vector | None, *, limit: int = MOST
+    conn: Connection, conversation_id: ConversationId, text: str, *, limit: int = MOST
 ) -> list[KnownExpression]:
     """Find the approved expressions whose situation fits a text, most fitting first; none where nothing fits.
 
-    Only those whose evidence stands, or that a person vouches for. ``vector`` is the text's, where there is one.
+    Only those whose evidence stands, or that a person vouches for. Words decide: a cosine that means "fits" differs from
+    model to model.
     """
     query = read_query(0, text)
     words = [term for term in query.terms if term.word][:WORDS] if query else []
-    if not words and vector is None:
+    if not words:
         return []
     async with conn.cursor(row_factory=class_row(KnownExpression)) as cur:
         await cur.execute(
@@ -48,27 +45,23 @@ async def fitting(
             SELECT x.id, x.situation, x.phrase
             FROM expressions x
             CROSS JOIN LATERAL (
-                SELECT CASE WHEN count(*) >= %(enough)s OR bool_or(w.rare) THEN sum(w.weight) END AS weight,
-                       CASE WHEN x.space_id = %(space)s::integer THEN 1 - (x.embedding <=> %(vector)s::halfvec) END AS cosine
+                SELECT CASE WHEN count(*) >= %(enough)s OR bool_or(w.rare) THEN sum(w.weight) END AS weight
                 FROM words w
                 WHERE strpos(x.search, w.needle) > 0
             ) AS r
             WHERE x.conversation_id = %(conversation)s AND x.status = 'approved'
               AND (x.locked OR EXISTS (SELECT FROM expression_evidence e JOIN messages m ON m.id = e.message
                                        WHERE e.expression_id = x.id AND m.withdrawn_at IS NULL))
-              AND (r.weight IS NOT NULL OR r.cosine >= %(fits)s)
-            ORDER BY r.weight DESC NULLS LAST, r.cosine DESC NULLS LAST, x.last_seen DESC NULLS LAST, x.id
+              AND r.weight IS NOT NULL
+            ORDER BY r.weight DESC, x.last_seen DESC NULLS LAST, x.id
             LIMIT %(limit)s
             """,
             {
                 "conversation": conversation_id,
                 "words": [term.text for term in words],
                 "needles": [term.needle for term in words],
-                "space": None if vector is None else vector.space_id,
-                "vector": None if vector is None else vector_literal(vector.values),
                 "rare": RARE,
                 "enough": ENOUGH_WORDS,
-                "fits": FITS,
                 "limit": limit,
             },
         )

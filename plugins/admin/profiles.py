@@ -58,6 +58,7 @@ async def list_profiles(page: SlicePage, view: View, group_id: GroupId = None, u
     return Slice(items=items, next_offset=page.offset + page.limit if len(items) == page.limit else None)
 
 
+@router.get("/{trait_id}", include_in_schema=False)
 @router.get("/traits/{trait_id}", summary="画像里一点的依据", responses={404: {"model": Problem}})
 async def read_trait(trait_id: RowId, view: View) -> TraitDetail:
     """Read one trait, also one that is not used any more, with the messages that support it."""
@@ -68,6 +69,7 @@ async def read_trait(trait_id: RowId, view: View) -> TraitDetail:
         return await show_detail(conn, row)
 
 
+@router.patch("/{trait_id}", include_in_schema=False, response_model=TraitItem)
 @router.patch(
     "/traits/{trait_id}",
     summary="修改画像里的一点",
@@ -90,6 +92,7 @@ async def change_trait(trait_id: RowId, patch: TraitPatch, view: View) -> TraitI
     return item
 
 
+@router.delete("/{trait_id}", include_in_schema=False, response_model=TraitItem)
 @router.delete(
     "/traits/{trait_id}",
     summary="删掉画像里的一点",

@@ -75,4 +75,4 @@ class ExpressionWorld(MemoryWorld):
     async def prompted(self, text: str) -> list[str]:
         """The phrases that a prompt about a text shows."""
         async with self.database.connection() as conn:
-            return [known.phrase for known in await expression_prompt.fitting(conn, self.conversation, text, None)]
+            return [known.phrase for known in await expression_prompt.fitting(conn, self.conversation, text)]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from db import embeddings, expression_prompt, forget
-from db.memory_models import Vector
+from db import forget
 from db.pool import Database
-from db.vectors import vector_literal
 from tests.db.expression_world import ExpressionWorld
 from tests.db.memory_world import MING, WEI
 
@@ -109,23 +107,6 @@ async def test_what_shares_rarer_words_comes_first(world: ExpressionWorld) -> No
     await world.rows("INSERT INTO search_stats (documents) VALUES (1000) RETURNING 1")
     await world.rows("INSERT INTO search_terms (term, df) VALUES ('加班', 10), ('熬夜', 2) RETURNING 1")
     assert await world.prompted("加班又熬夜") == ["又修仙呢", "社畜辛苦了"]
-
-
-async def test_a_vector_finds_what_shares_no_word_in_its_own_space_only(world: ExpressionWorld) -> None:
-    [pos] = await world.talk("又修仙呢")
-    row = await world.approved("有人熬夜", "又修仙呢", pos)
-    async with world.database.transaction() as conn:
-        space = await embeddings.ensure_space(conn, "toy", 2)
-        other = await embeddings.ensure_space(conn, "other", 2)
-    await world.rows(
-        "UPDATE expressions SET space_id = %(space)s, embedding = %(v)s::halfvec WHERE id = %(id)s RETURNING 1",
-        space=space, v=vector_literal((1.0, 0.0)), id=row,
-    )  # fmt: skip
-    async with world.database.connection() as conn:
-        found = await expression_prompt.fitting(conn, world.conversation, "？？", Vector(space, (1.0, 0.0)))
-        far = await expression_prompt.fitting(conn, world.conversation, "？？", Vector(space, (0.0, 1.0)))
-        foreign = await expression_prompt.fitting(conn, world.conversation, "？？", Vector(other, (1.0, 0.0)))
-    assert ([known.id for known in found], far, foreign) == ([row], [], [])
 
 
 async def test_expressions_do_not_leave_their_group(world: ExpressionWorld) -> None:
