@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 SIZE = 5_000
 WINDOW = 20_000
 """Messages that one mining looks at."""
-MARKS = ((1_000, 50), (4_000, 200), (20_000, 500))
+MARKS = ((200, 10), (1_000, 50), (4_000, 200), (20_000, 500))
 """Up to a position, every so many positions a mark; beyond, the last of them."""
 EVIDENCE = 10
 """Messages that a mining cites for a term."""
