@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from db import learned_end, memory_end
+from db import learned_end, learned_lock, memory_end
 from db.models import ConversationId
 from db.pool import Connection
 
@@ -25,6 +25,7 @@ async def member(conn: Connection, conversation_id: ConversationId, user_id: int
 
     The messages' rows stay as withdrawn ones, so that order and labels do not move. Must run inside a transaction.
     """
+    await learned_lock.hold(conn, conversation_id)
     await _hold_messages(conn, conversation_id, user_id)
     await _empty_quotes(conn, conversation_id, user_id)
     memories = await memory_end.forgotten(conn, conversation_id, user_id)

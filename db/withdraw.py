@@ -8,7 +8,7 @@ from datetime import datetime
 
 from psycopg.rows import scalar_row
 
-from db import learned_end, memory_end
+from db import learned_end, learned_lock, memory_end
 from db.models import ConversationId, MessageRow
 from db.pool import Connection
 
@@ -20,6 +20,7 @@ async def withdraw(
 
     Returns its row; None when it is not known yet: then the notice waits for the message, unless not ``early``.
     """
+    await learned_lock.hold_of(conn, [(account_id, message_id)])
     async with conn.cursor(row_factory=scalar_row) as cur:
         await cur.execute(
             """
@@ -48,6 +49,7 @@ async def catch_up(conn: Connection, keys: Sequence[tuple[int, int]]) -> None:
     """Withdraw stored messages whose notice came under an id, (account, message id), that was not known then."""
     if not keys:
         return
+    await learned_lock.hold_of_withdrawn(conn, keys)
     async with conn.cursor(row_factory=scalar_row) as cur:
         await cur.execute(
             """

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from db import learner
+from db import learned_lock, learner
 from db.learned_models import LearnTask
 from db.learner import Move
 from db.models import Conversation
@@ -122,6 +122,7 @@ class Run:
             if findings is None:
                 return "idle"
             async with self._ground.database.transaction() as conn:
+                await learned_lock.hold(conn, self._place.id)
                 counts = await findings.store(conn)
         except DatabaseUnavailable:
             raise
@@ -212,6 +213,7 @@ class Run:
     async def _rehearse(self, findings: Findings) -> None:
         """Write findings and take them back."""
         async with self._ground.database.connection() as conn, conn.transaction(force_rollback=True):
+            await learned_lock.hold(conn, self._place.id)
             await findings.store(conn)
 
     async def _leave_out(self, task: Task, batch: Batch, failure: Exception) -> None:
@@ -225,6 +227,7 @@ class Run:
     async def _store(self, batch: Batch, findings: Findings) -> None:
         """Write the findings and move the cursor, both or neither. Raises CursorMoved, StaleFindings."""
         async with self._ground.database.transaction() as conn:
+            await learned_lock.hold(conn, self._place.id)
             if not await learner.advance(conn, _move(batch)):
                 raise CursorMoved
             counts = await findings.store(conn)
