@@ -250,7 +250,7 @@ class Learner:
 
     async def _run(self, conversation_id: ConversationId) -> Report:
         async def work(run: Run) -> None:
-            while await run.round(tuple(self._tasks.values())):
+            while (await self._place(conversation_id)).learning and await run.round(tuple(self._tasks.values())):
                 pass
             for _ in range(MENDS):
                 if self._mender is None or await run.mend(self._mender) != "moved":

@@ -16,7 +16,8 @@ from learner.task import Batch, StaleFindings
 from learner.topic_answers import AssignmentAnswer, Placed, SummaryAnswer, SummaryText, place, summaries
 from learner.topic_texts import assignment_text, summary_text
 from learner.transcript import instructions
-from llm.errors import StructuredFailed
+from llm.errors import ContextTooLong, ModelRefused, StructuredFailed
+from llm.failures import AccountRefused, Unserved
 from llm.memory.merge import StructuredModels
 from llm.types import CallContext, Prompt
 from settings import Settings
@@ -153,7 +154,9 @@ class TopicsTask:
         prompt = [Prompt("system", instructions(SUMMARISE)), Prompt("user", shown)]
         try:
             answer = await self._models.structured(SUMMARISE, SummaryAnswer, prompt, role="learner", context=call)
-        except StructuredFailed as failure:
+        except (AccountRefused, Unserved):
+            raise
+        except (StructuredFailed, ModelRefused, ContextTooLong) as failure:
             # The messages may be from long ago: failing the batch for them would stop the cursor for ever.
             logger.info("会话 %s 的 %d 个话题没有得到摘要：%s", call.conversation_id, len(asked), failure)
             return {}

@@ -15,7 +15,8 @@ from db.pool import Connection, Database
 from db.recall import nearest, recall
 from db.searchtext import content_key
 from llm.embedding.service import Embeddings
-from llm.errors import EmbeddingUnavailable, ModelError, StructuredFailed
+from llm.errors import ContextTooLong, EmbeddingUnavailable, ModelError, ModelRefused, StructuredFailed
+from llm.failures import AccountRefused, Unserved
 from llm.memory.claims import ClaimUnfit, read_claim
 from llm.memory.merge import Decision, StructuredModels, judge
 from llm.memory.save import How, Refused, Saved, SaveRequest
@@ -112,7 +113,10 @@ class MemoryService:
         vector = await self._vector(content)
         try:
             decision = await self._decide(request, content, vector, context)
-        except StructuredFailed as failure:
+        except (AccountRefused, Unserved):
+            raise
+        except (StructuredFailed, ModelRefused, ContextTooLong) as failure:
+            # What is refused may be an older claim's text: no reason to lose this one.
             decision = _undecided(content, failure)
         return Prepared(request, content, decision, vector if decision.content == content else None)
 

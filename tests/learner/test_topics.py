@@ -12,6 +12,7 @@ from db.pool import Database
 from db.topic_prompt import touched
 from learner.topics import OLDER
 from llm.errors import ModelUnavailable, StructuredFailed
+from llm.failures import AccountRefused
 from tests.db.memory_world import BOT, MING, ROBOT, WANG, WEI, MemoryWorld
 from tests.learner.topic_world import Topics, placing, summing, topic_world, two_topics
 from tests.llm.conftest import Opener
@@ -148,6 +149,21 @@ async def test_summaries_that_cannot_be_had_cost_no_places_and_are_tried_with_th
     await learning.learn(3, 3)
     assert "T2 （还没有摘要，最后一句：周六桌游）" in learning.asked.asked("topic_assignment")[-1]
     assert await learning.versions() == [(1, "周六七点桌游", [1, 3], True)]
+
+
+async def test_a_summary_that_the_service_refuses_costs_no_places(learning: Topics) -> None:
+    await learning.talk("周六桌游")
+    learning.asked.script("topic_assignment", placing(m1="N1"))
+    learning.asked.script("topic_summary", failure(400, "data_inspection_failed"))
+    assert await learning.learn(1, 1) == {"topics": 1, "topic_messages": 1, "summaries": 0}
+
+
+async def test_a_refused_key_fails_the_batch_also_in_a_summary(learning: Topics) -> None:
+    await learning.talk("周六桌游")
+    learning.asked.script("topic_assignment", placing(m1="N1"))
+    learning.asked.script("topic_summary", failure(401, "invalid api key"))
+    with pytest.raises(AccountRefused):
+        await learning.infer(1, 1)
 
 
 async def test_an_assignment_that_cannot_be_read_fails_the_batch(learning: Topics) -> None:
