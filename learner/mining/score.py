@@ -19,6 +19,8 @@ HABIT = 0.65
 SMOOTH = 0.5
 SHARED = 0.5
 """A sequence that comes here less than 1.6 times as often as in other groups is theirs too."""
+TALK = 25
+"""Uses from which such a sequence is taken for ordinary talk: seldom said ones may be slang that others know as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def features(text: str, seen: Seen, table: Table, elsewhere: Elsewhere) -> Featu
         pull=_between(0.0, pull(units, table), 1.0),
         cohesion=_between(0.0, cohesion(units, table), 1.0),
         keyness=_between(-1.0, key, 5.0),
-        shared=float(elsewhere.used(text) > 2 and key < SHARED),
+        shared=float(seen.uses >= TALK and elsewhere.used(text) > 2 and key < SHARED),
         uses=math.log(seen.uses),
         freedom=min(freedom(seen.left), freedom(seen.right)),
         alone=seen.alone / seen.uses,
@@ -185,7 +187,7 @@ WEIGHTS = Features(
     pull=7.2,
     cohesion=1.3,
     keyness=0.6,
-    shared=-2.5,
+    shared=-5.0,
     uses=0.7,
     freedom=5.3,
     alone=2.5,
