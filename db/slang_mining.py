@@ -190,7 +190,7 @@ async def fade(conn: Connection, conversation_id: ConversationId, found: Sequenc
 
 
 async def spell(conn: Connection, conversation_id: ConversationId, spelled: Sequence[tuple[SlangId, str, str]]) -> None:
-    """Add other spellings (row, key, text) of candidates that nobody decided on.
+    """Add other spellings (row, key, text) of candidates that nobody locked, and of what was rejected: it shall not come anew.
 
     A spelling that belongs to a term already, or is a term itself, stays where it is.
     """
@@ -199,7 +199,7 @@ async def spell(conn: Connection, conversation_id: ConversationId, spelled: Sequ
         INSERT INTO slang_variants (conversation_id, variant_key, variant, slang_id)
         SELECT %(conversation)s, v.key, v.variant, v.id
         FROM unnest(%(ids)s::bigint[], %(keys)s::text[], %(variants)s::text[]) AS v (id, key, variant)
-        JOIN slang s ON s.id = v.id AND s.status = 'candidate' AND NOT s.locked
+        JOIN slang s ON s.id = v.id AND (s.status = 'rejected' OR (s.status = 'candidate' AND NOT s.locked))
         WHERE NOT EXISTS (SELECT FROM slang t WHERE t.conversation_id = %(conversation)s AND t.term_key = v.key)
         ON CONFLICT DO NOTHING
         """,
@@ -222,7 +222,8 @@ async def prune(conn: Connection, conversation_id: ConversationId, *, keep: int 
                  AND confidence IS NULL AND denied = 0 AND decided_by IS NULL AND meaning = '' AND note = '' AND version = 1
                ORDER BY score DESC, occurrences DESC, id
                OFFSET %(keep)s) AS w
-        WHERE s.id = w.id
+        -- Somebody may have decided on it while this waited for the row.
+        WHERE s.id = w.id AND s.status = 'candidate' AND NOT s.locked AND s.decided_by IS NULL AND s.version = 1
         """,
         {"conversation": conversation_id, "keep": keep},
     )

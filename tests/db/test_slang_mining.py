@@ -88,6 +88,14 @@ async def test_insert_rate_and_spell_leave_what_people_decided(world: SlangWorld
     assert sorted(spelled) == sorted([(mine, "夺笋"), (mine, "ds"), (locked, "鸽王局"), (new, "绝绝子")])
 
 
+async def test_a_new_spelling_of_a_rejected_term_is_rejected_with_it(world: SlangWorld) -> None:
+    stone = await world.put("永远的神", status="rejected", decided_by="api")
+    approved = await world.put("夺笋", status="approved", decided_by="api")
+    async with world.database.transaction() as conn:
+        await slang_mining.spell(conn, world.conversation, [(stone, "yyds", "YYDS"), (approved, "ds", "ds")])
+    assert [(await world.there(row)).variants for row in (stone, approved)] == [["YYDS"], []]
+
+
 async def test_only_the_worst_that_nobody_looked_at_go(world: SlangWorld) -> None:
     plain: dict[str, object] = {"source": "miner", "confidence": None}
     best, worst = await world.put("夺笋", "", score=0.9, **plain), await world.put("这也太", "", score=0.1, **plain)
