@@ -12,22 +12,26 @@ from db.pool import Connection
 
 _OURS = "NOT s.locked AND (s.status = 'candidate' OR s.status = 'rejected' OR s.decided_by = 'auto')"
 """Rows whose text no person vouches for."""
+_TEXTS = ("meaning", "meaning_without_context")
+_WORDS = ("term", *_TEXTS, "note")
 
 
 async def withdrawn(conn: Connection, messages: Sequence[int]) -> None:
     """End what lost its last evidence with these messages (row ids). Must run inside a transaction.
 
     A candidate without evidence goes; a meaning that was inferred from these messages goes too, and is inferred anew where
-    other evidence stands. What a person approved keeps its text, and leaves the prompt when no evidence stands; what a person
-    wrote or rejected stays.
+    other evidence stands. What a person approved keeps its text while evidence stands; without any it is an empty row. What a
+    person wrote or rejected stays. What ends here leaves the audit log as well: no undo brings it back.
     """
     touched = await _touched(conn, messages)
     if not touched:
         return
     await _hold(conn, touched)
     supported = await _take_evidence(conn, messages)
+    await _forget_meanings(conn, touched, messages)
     await _take_meanings(conn, touched, messages)
-    await _delete_bare(conn, supported)
+    await _forget_acts(conn, await _delete_bare(conn, supported), _WORDS)
+    await _forget_acts(conn, await _empty_bare(conn, supported), _TEXTS)
     await slang_counts.recount(conn, touched)
 
 
@@ -42,9 +46,9 @@ async def forgotten(conn: Connection, conversation_id: ConversationId, user_id: 
         return
     await _hold(conn, touched)
     supported = await _take_evidence(conn, messages)
+    await _forget_meanings(conn, touched, messages)
     await _take_meanings(conn, touched, messages)
-    gone = await _delete_unsupported(conn, supported)
-    await _forget_acts(conn, conversation_id, gone)
+    await _forget_acts(conn, await _delete_unsupported(conn, supported), _WORDS)
     await slang_counts.recount(conn, touched, without=user_id)
 
 
@@ -79,6 +83,10 @@ async def _touched(conn: Connection, messages: Sequence[int]) -> list[int]:
 
 
 async def _hold(conn: Connection, ids: Sequence[int]) -> None:
+    """Keep rows from changing until the commit, and before them their acts, as an undo does."""
+    await conn.execute(
+        "SELECT FROM audit WHERE target_kind = 'slang' AND target_id = ANY(%(ids)s) ORDER BY id FOR UPDATE", {"ids": list(ids)}
+    )
     await conn.execute("SELECT FROM slang WHERE id = ANY(%(ids)s) ORDER BY id FOR UPDATE", {"ids": list(ids)})
 
 
@@ -116,17 +124,63 @@ async def _take_meanings(conn: Connection, touched: Sequence[int], messages: Seq
     )
 
 
-async def _delete_bare(conn: Connection, ids: Sequence[int]) -> None:
-    """Delete candidates that nobody decided on and that have no evidence left."""
+async def _forget_meanings(conn: Connection, touched: Sequence[int], messages: Sequence[int]) -> None:
+    """Take the meanings that came from these messages out of the audit log, whatever the rows mean now."""
     await conn.execute(
         """
-        DELETE FROM slang s
-        WHERE s.id = ANY(%(ids)s) AND NOT s.locked AND s.status <> 'rejected' AND coalesce(s.decided_by, 'auto') = 'auto'
-          AND NOT EXISTS (SELECT FROM slang_evidence e JOIN messages m ON m.id = e.message
-                          WHERE e.slang_id = s.id AND m.withdrawn_at IS NULL)
+        WITH gone AS (
+            SELECT n.slang_id, array_agg(t.text) AS texts
+            FROM slang_meanings n
+            CROSS JOIN LATERAL (VALUES (n.meaning), (n.meaning_plain)) AS t (text)
+            WHERE n.slang_id = ANY(%(touched)s) AND n.sources && %(messages)s::bigint[] AND t.text <> ''
+            GROUP BY n.slang_id
+        )
+        UPDATE audit a
+        SET before = CASE WHEN g.texts && ARRAY[a.before ->> 'meaning', a.before ->> 'meaning_without_context']
+                          THEN a.before - %(fields)s::text[] ELSE a.before END,
+            after = CASE WHEN g.texts && ARRAY[a.after ->> 'meaning', a.after ->> 'meaning_without_context']
+                         THEN a.after - %(fields)s::text[] ELSE a.after END
+        FROM gone g
+        WHERE a.target_kind = 'slang' AND a.target_id = g.slang_id
         """,
-        {"ids": list(ids)},
+        {"touched": list(touched), "messages": list(messages), "fields": list(_TEXTS)},
     )
+
+
+async def _delete_bare(conn: Connection, ids: Sequence[int]) -> list[int]:
+    """Delete candidates that nobody decided on and that have no evidence left; gives the rows."""
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            DELETE FROM slang s
+            WHERE s.id = ANY(%(ids)s) AND NOT s.locked AND s.status <> 'rejected' AND coalesce(s.decided_by, 'auto') = 'auto'
+              AND NOT EXISTS (SELECT FROM slang_evidence e JOIN messages m ON m.id = e.message
+                              WHERE e.slang_id = s.id AND m.withdrawn_at IS NULL)
+            RETURNING s.id
+            """,
+            {"ids": list(ids)},
+        )
+        return await cur.fetchall()
+
+
+async def _empty_bare(conn: Connection, ids: Sequence[int]) -> list[int]:
+    """Empty what a person approved, but did not write, and what has no evidence left; gives the rows.
+
+    It is in no prompt any more, and later nothing would tell whose words its meaning came from.
+    """
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            UPDATE slang s
+            SET meaning = '', meaning_plain = '', inferred_at = 0, version = s.version + 1, updated_at = now()
+            WHERE s.id = ANY(%(ids)s) AND NOT s.locked AND s.status = 'approved'
+              AND NOT EXISTS (SELECT FROM slang_evidence e JOIN messages m ON m.id = e.message
+                              WHERE e.slang_id = s.id AND m.withdrawn_at IS NULL)
+            RETURNING s.id
+            """,
+            {"ids": list(ids)},
+        )
+        return await cur.fetchall()
 
 
 async def _delete_unsupported(conn: Connection, ids: Sequence[int]) -> list[int]:
@@ -145,14 +199,13 @@ async def _delete_unsupported(conn: Connection, ids: Sequence[int]) -> list[int]
         return await cur.fetchall()
 
 
-async def _forget_acts(conn: Connection, conversation_id: ConversationId, gone: Sequence[int]) -> None:
-    """Take the words of rows that went out of the audit log: who did what stays."""
+async def _forget_acts(conn: Connection, ids: Sequence[int], fields: Sequence[str]) -> None:
+    """Take words of rows out of the audit log: who did what stays."""
     await conn.execute(
         """
         UPDATE audit
-        SET before = before - ARRAY['term', 'meaning', 'meaning_without_context', 'note'],
-            after = after - ARRAY['term', 'meaning', 'meaning_without_context', 'note']
-        WHERE conversation_id = %(conversation)s AND target_kind = 'slang' AND target_id = ANY(%(gone)s)
+        SET before = before - %(fields)s::text[], after = after - %(fields)s::text[]
+        WHERE target_kind = 'slang' AND target_id = ANY(%(ids)s)
         """,
-        {"conversation": conversation_id, "gone": list(gone)},
+        {"ids": list(ids), "fields": list(fields)},
     )

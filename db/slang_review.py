@@ -78,6 +78,11 @@ class _Fields(BaseModel):
     evidence: list[int] = []
     spellings: list[str] = []
 
+    @classmethod
+    def required(cls) -> frozenset[str]:
+        """What is there unless its words were forgotten."""
+        return frozenset(name for name, field in cls.model_fields.items() if field.is_required())
+
 
 def shown(row: Slang) -> dict[str, Json]:
     """The moderated fields of a row, as the audit log keeps them."""
@@ -212,9 +217,9 @@ def _mergeable(row: Slang, target: Slang) -> None:
 
 
 async def restore(conn: Connection, slang_id: int, fields: JsonObject | None, version: int) -> bool:
-    """Put a row back as it was; None: it was not there, so it goes. False: it changed since, or its spelling is taken.
+    """Put a row back as it was; None: it was not there, so it goes.
 
-    Must run inside a transaction.
+    False: it changed since, its spelling is taken, or the words that it had are forgotten. Must run inside a transaction.
     """
     current = await slang.hold(conn, SlangId(slang_id))
     if current is None or current.version != version:
@@ -222,6 +227,8 @@ async def restore(conn: Connection, slang_id: int, fields: JsonObject | None, ve
     if fields is None:
         await conn.execute("DELETE FROM slang WHERE id = %(id)s", {"id": slang_id})
         return True
+    if not fields.keys() >= _Fields.required():
+        return False
     old = _Fields.model_validate(fields)
     into = None if old.merged_into is None else SlangId(old.merged_into)
     wanted = replace(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from db import forget
+from db import forget, slang_findings, slang_review, undo
+from db.learned_models import AuditId, SlangId
 from db.pool import Database
+from db.slang_review import Edit
 from tests.db.memory_world import MING, WEI
 from tests.db.slang_world import SlangWorld
 
@@ -140,3 +142,72 @@ async def test_the_log_forgets_the_words_of_what_went(world: SlangWorld) -> None
     )
     await forgotten(world, MING)
     assert await world.rows("SELECT after FROM audit") == [({"status": "approved"},)]
+
+
+async def edited(world: SlangWorld, row: SlangId, meaning: str) -> AuditId:
+    """A person gives a row another meaning; gives the act."""
+    version = (await world.there(row)).version
+    async with world.database.transaction() as conn:
+        await slang_review.edit(conn, row, Edit(version, meaning=meaning), actor="api")
+    [(act,)] = await world.rows("SELECT max(id) FROM audit")
+    return AuditId(int(str(act)))
+
+
+@pytest.mark.parametrize("forget_member", [False, True])
+async def test_no_undo_brings_back_a_meaning_that_went(world: SlangWorld, forget_member: bool) -> None:
+    first, second = await world.talk("今晚开黑", "开黑啊")
+    row = await world.put("开黑", "小明的秘密", first, status="approved", decided_by="api")
+    await world.rows(
+        "INSERT INTO slang_evidence SELECT %(id)s, m.id FROM messages m WHERE pos = %(pos)s RETURNING 1", id=row, pos=second
+    )
+    act = await edited(world, row, "一起打游戏")
+    if forget_member:
+        await forgotten(world, MING)
+    else:
+        await world.withdraw(first)
+    assert await world.rows("SELECT before ->> 'meaning', before ->> 'term', after ->> 'meaning' FROM audit") == [
+        (None, "开黑", "一起打游戏")
+    ]
+    with pytest.raises(undo.NotUndoable):
+        async with world.database.transaction() as conn:
+            await undo.undo(conn, act, actor="api")
+    assert (await world.there(row)).meaning == "一起打游戏"
+
+
+async def test_an_edit_stays_undoable_while_its_sources_stand(world: SlangWorld) -> None:
+    first, second = await world.talk("今晚开黑", "开黑啊")
+    row = await world.put("开黑", "组队", first)
+    await world.rows(
+        "INSERT INTO slang_evidence SELECT %(id)s, m.id FROM messages m WHERE pos = %(pos)s RETURNING 1", id=row, pos=second
+    )
+    act = await edited(world, row, "一起打游戏")
+    await world.withdraw(second)
+    async with world.database.transaction() as conn:
+        assert await undo.undo(conn, act, actor="api") is not None
+    assert (await world.there(row)).meaning == "组队"
+
+
+async def test_the_log_of_a_rules_approval_forgets_what_a_withdrawal_took(world: SlangWorld) -> None:
+    pos = await world.talk(*["今晚开黑"] * 9)
+    row = await world.put("开黑", "小明的秘密", *pos, confidence=0.9)
+    async with world.database.transaction() as conn:
+        assert await slang_findings.approve_sure(conn, world.conversation) == 1
+    await world.withdraw(*pos)
+    assert await world.slang(row) is None
+    assert await world.rows("SELECT before ->> 'meaning', after ->> 'meaning', after ->> 'term' FROM audit") == [
+        (None, None, None)
+    ]
+
+
+async def test_what_a_person_approved_is_empty_without_evidence(world: SlangWorld) -> None:
+    pos = await world.hear("今晚开黑")
+    row = await world.put("开黑", "小明的秘密", pos)
+    async with world.database.transaction() as conn:
+        await slang_review.edit(conn, row, Edit(1, status="approved"), actor="api")
+    await world.rows("UPDATE slang_meanings SET sources = '{}' RETURNING id")
+    await world.withdraw(pos)
+    left = await world.there(row)
+    assert (left.status, left.decided_by, left.meaning, left.version) == ("approved", "api", "", 3)
+    assert await world.rows("SELECT before ->> 'meaning', after ->> 'meaning', after ->> 'term' FROM audit") == [
+        (None, None, "开黑")
+    ]
