@@ -22,11 +22,14 @@ NEWS_CHARS = 400
 """How much of what is unread tells what it is about now."""
 
 
-async def read_learned(database: Database, snapshot: Snapshot) -> Learned:
-    """Read the slang, expressions, topics and traits that a snapshot touches; nothing where that fails or takes long."""
+async def read_learned(database: Database, snapshot: Snapshot, *, sensitive: bool) -> Learned:
+    """Read the slang, expressions, topics and traits that a snapshot touches; nothing where that fails or takes long.
+
+    ``sensitive``: whether the owner lets sensitive traits be known.
+    """
     try:
         async with asyncio.timeout(SECONDS):
-            return await _read(database, snapshot)
+            return await _read(database, snapshot, sensitive=sensitive)
     except TimeoutError:
         logger.warning("第 %s 轮读学到的东西超过 %.0f 秒，这一轮不带", snapshot.request.turn_id, SECONDS)
     except DatabaseUnavailable as error:
@@ -34,7 +37,7 @@ async def read_learned(database: Database, snapshot: Snapshot) -> Learned:
     return Learned()
 
 
-async def _read(database: Database, snapshot: Snapshot) -> Learned:
+async def _read(database: Database, snapshot: Snapshot, *, sensitive: bool) -> Learned:
     where = snapshot.request.conversation.id
     text = "\n".join(line.body for line in snapshot.lines)[-TEXT_CHARS:]
     unread = "\n".join(line.body for line in snapshot.unread)
@@ -46,5 +49,5 @@ async def _read(database: Database, snapshot: Snapshot) -> Learned:
             slang=tuple(await slang_prompt.in_text(conn, where, text)),
             expressions=tuple(await expression_prompt.fitting(conn, where, news)),
             topics=tuple(await topic_prompt.touched(conn, where, quoted, news)),
-            traits=tuple(await trait_prompt.of_members(conn, where, users)),
+            traits=tuple(await trait_prompt.of_members(conn, where, users, sensitive=sensitive)),
         )

@@ -63,7 +63,8 @@ class Agent:
         if (settled := nothing_to_do(snapshot)) is not None:
             return TurnResult("nothing_new", settled)
         remembered, learned = await asyncio.gather(
-            remember(self.memory, self.database, snapshot), read_learned(self.database, snapshot)
+            remember(self.memory, self.database, snapshot),
+            read_learned(self.database, snapshot, sensitive=self.settings.profile_sensitive),
         )
         snapshot = replace(remembered, learned=learned)
         async with TurnRecorder(self.database, request.turn_id, self.clock) as recorder:
@@ -128,6 +129,7 @@ class Agent:
                 ledger=Ledger(set(), snapshot.last_pos),
                 clock=self.clock,
                 call=call,
+                sensitive=self.settings.profile_sensitive,
             ),
             max_model_calls=self.settings.llm_max_steps,
             must_act=request.trigger == "console" or bool(snapshot.owed),

@@ -15,11 +15,12 @@ EACH = 4
 
 
 async def of_members(
-    conn: Connection, conversation_id: ConversationId, users: Sequence[int], *, each: int = EACH
+    conn: Connection, conversation_id: ConversationId, users: Sequence[int], *, sensitive: bool, each: int = EACH
 ) -> list[KnownTrait]:
     """Read the traits of some members, in the order in which they are named; of members who left, none.
 
     Only those whose evidence stands, or that a person vouches for: these first, then aliases, then what is best supported.
+    ``sensitive``: whether the owner lets sensitive traits be known; without that only those that a person vouches for.
     """
     async with conn.cursor(row_factory=class_row(KnownTrait)) as cur:
         await cur.execute(
@@ -36,13 +37,14 @@ async def of_members(
                     SELECT count(*) AS messages FROM trait_evidence e JOIN messages m ON m.id = e.message
                     WHERE e.trait_id = t.id AND m.withdrawn_at IS NULL
                 ) AS e
-                WHERE t.locked OR e.messages >= CASE t.kind WHEN 'alias' THEN 1 ELSE 2 END
+                WHERE t.locked
+                   OR (e.messages >= CASE t.kind WHEN 'alias' THEN 1 ELSE 2 END AND (%(sensitive)s OR NOT t.sensitive))
             )
             SELECT s.id, s.user_id, s.kind, s.content, s.no, s.name
             FROM standing s
             WHERE s.place <= %(each)s
             ORDER BY s.rank, s.place
             """,
-            {"conversation": conversation_id, "users": list(users), "each": each},
+            {"conversation": conversation_id, "users": list(users), "each": each, "sensitive": sensitive},
         )
         return await cur.fetchall()

@@ -113,6 +113,8 @@ class ToolContext:
     clock: Callable[[], datetime]
     call: CallContext
     """On whose account tools call models."""
+    sensitive: bool
+    """Whether the owner lets sensitive traits of members be known."""
 
 
 @dataclass(frozen=True, slots=True)

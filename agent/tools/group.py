@@ -33,7 +33,7 @@ async def _member_info(ctx: ToolContext, args: MemberArgs) -> ToolResult:
     where = ctx.snapshot.request.conversation.id
     async with ctx.database.connection() as conn:
         known = await find_members(conn, where, numbers=[user_id], names=[])
-        traits = await of_members(conn, where, [user_id], each=TRAITS)
+        traits = await of_members(conn, where, [user_id], sensitive=ctx.sensitive, each=TRAITS)
     number = next((member.no for member in known if member.user_id == user_id), None)
     told = _told(ctx, info, number)
     return ToolResult(f"{told}\n画像：{traits_told(traits)}" if traits else told)

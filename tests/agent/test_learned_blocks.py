@@ -117,3 +117,16 @@ async def test_asking_about_a_member_shows_the_rest_of_their_profile(world: Worl
     assert info.splitlines()[0].startswith("阿伟[2]，管理员")
     assert info.splitlines()[1].startswith("画像：兴趣 ")
     assert all(f"喜欢第{number}件事" in info for number in range(6))
+
+
+async def test_a_sensitive_trait_is_told_only_with_the_owners_consent(world: World) -> None:
+    first, second = await world.say("又去医院了", WEI), await world.say("医院人真多", WEI)
+    await trait(world, WEI, "fact", "有抑郁症", first, second)
+    await world.rows("UPDATE traits SET sensitive = true RETURNING 1")
+    await world.say("阿伟是谁", owed=True)
+    for consent in (False, True):
+        models = ScriptedModels(calls(call("getMemberInfo", member="2")), quiet())
+        settings = world.settings.model_copy(update={"profile_sensitive": consent})
+        await world.agent(models, settings).run(await world.request())
+        assert ("抑郁" in texts(models.requests[0])[-1]) is consent
+        assert ("抑郁" in answers(models)[0]) is consent

@@ -44,7 +44,7 @@ async def told(world: World) -> list[str]:
     """The lines of the block in the prompt of a turn."""
     request = await world.request()
     seen = await take_snapshot(world.database, world.settings, request, world.personas.get("default"), world.clock())
-    prompt = assemble(replace(seen, learned=await read_learned(world.database, seen)), PLENTY)
+    prompt = assemble(replace(seen, learned=await read_learned(world.database, seen, sensitive=False)), PLENTY)
     return [line for line in prompt.messages[-1].text.splitlines() if line.startswith(MARKER)]
 
 

@@ -93,6 +93,15 @@ async def test_the_prompt_has_four_of_each_in_the_order_asked_and_none_of_who_le
     assert await world.prompted(WEI, MING) == found[1:]
 
 
+async def test_sensitive_traits_leave_the_prompt_with_the_owners_consent(world: TraitWorld) -> None:
+    pos = await world.says(MING, "一", "二")
+    await world.put("fact", "有抑郁症", *pos, sensitive=True)
+    await world.put("fact", "对花生过敏", sensitive=True, locked=True)
+    await world.put("interest", "喜欢下棋", *pos)
+    assert set(await world.prompted(sensitive=True)) == {"对花生过敏", "有抑郁症", "喜欢下棋"}
+    assert await world.prompted() == ["对花生过敏", "喜欢下棋"]
+
+
 async def test_what_is_known_stays_when_a_member_says_not_to_learn(world: TraitWorld) -> None:
     pos = await world.says(MING, "一", "二")
     await world.put("interest", "喜欢下棋", *pos)

@@ -63,10 +63,11 @@ class TraitWorld(MemoryWorld):
         )
         return [int(str(pos)) for (pos,) in found]
 
-    async def prompted(self, *users: int) -> list[str]:
+    async def prompted(self, *users: int, sensitive: bool = False) -> list[str]:
         """The traits that a prompt about some members shows."""
         async with self.database.connection() as conn:
-            return [known.content for known in await trait_prompt.of_members(conn, self.conversation, users or (MING,))]
+            found = await trait_prompt.of_members(conn, self.conversation, users or (MING,), sensitive=sensitive)
+        return [known.content for known in found]
 
     async def leave(self, user: int) -> None:
         """A member leaves the group now."""
