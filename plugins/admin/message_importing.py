@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass, replace
 
-from db import accounts, conversations, ingest, members, message_import, sightings
+from db import accounts, conversations, ingest, members, message_import
 from db.conversations import KnownConversation
 from db.members import SeenMember
 from db.models import Conversation, ConversationKey, MessageRow
@@ -114,7 +114,7 @@ class MessageImport:
             logger.info("导入消息：读了 %d 行，新存下 %d 条", self.report.lines, self.report.new)
 
     async def _store(self, conn: Connection, batch: Sequence[_Read], places: dict[ConversationKey, Conversation]) -> list[Stored]:
-        messages = await _without_strange_order(conn, [self._message(item, places[item.key]) for item in batch])
+        messages = [self._message(item, places[item.key]) for item in batch]
         await _know_senders(conn, messages)
         last = {row.id: row.last_pos for row in places.values()}
         stored = await ingest.store(conn, messages, last)
@@ -134,9 +134,10 @@ class MessageImport:
 
     def _message(self, item: _Read, place: Conversation) -> NewMessage:
         message = new_message(item.line, place.id, (item.account_id, item.message_id))
-        # What has no order of its own may be there already under a real message's id.
-        again = item.line.real_seq is None and self._inhabited[item.key]
-        return replace(message, second_sight=again, is_self=message.is_self or item.line.sender_id in self._own)
+        # It may be there already under a real message's id.
+        return replace(
+            message, second_sight=self._inhabited[item.key], is_self=message.is_self or item.line.sender_id in self._own
+        )
 
     def _remember(self, batch: Sequence[_Read], stored: Sequence[Stored]) -> None:
         for item, place in zip(batch, stored, strict=True):
@@ -144,17 +145,6 @@ class MessageImport:
                 self._rows[item.key, item.line.id] = place.id
         while len(self._rows) > REMEMBERED:
             self._rows.popitem(last=False)
-
-
-async def _without_strange_order(conn: Connection, messages: Sequence[NewMessage]) -> list[NewMessage]:
-    """Take the order from messages whose place in it another person's message has: a file may count as it likes."""
-    known = await sightings.known_seqs(conn, messages)
-    found: list[NewMessage] = []
-    for message in messages:
-        there = None if message.real_seq is None else known.get((message.account_id, message.conversation_id, message.real_seq))
-        strange = there is not None and there.sender_id != message.sender_id
-        found.append(replace(message, real_seq=None) if strange else message)
-    return found
 
 
 async def _know_senders(conn: Connection, messages: Sequence[NewMessage]) -> None:

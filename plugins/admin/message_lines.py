@@ -36,7 +36,6 @@ class MessageLine(BaseModel):
     group_id: QQNumber | None = Field(default=None, description="群号；请求里给了就不用写")
     user_id: QQNumber | None = Field(default=None, description="好友的 QQ 号；请求里给了就不用写")
     id: Number | None = Field(default=None, description="来处的编号：引用靠它对上")
-    real_seq: Annotated[int, Field(ge=0, le=MAX_ID)] | None = None
     account_id: QQNumber | None = None
     message_id: Number | None = None
     kind: Literal["message", "poke"] = "message"
@@ -95,12 +94,15 @@ def imported_key(line: MessageLine, key: ConversationKey, nth: int) -> int:
 
 
 def new_message(line: MessageLine, where: ConversationId, known_as: tuple[int, int]) -> NewMessage:
-    """Make the row: history that calls nobody. ``known_as``: account and message id."""
+    """Make the row: history that calls nobody. ``known_as``: account and message id.
+
+    It has no real_seq: a number that a file tells would claim the place of a message that QQ still has to send.
+    """
     return NewMessage(
         conversation_id=where,
         account_id=known_as[0],
         message_id=known_as[1],
-        real_seq=line.real_seq,
+        real_seq=None,
         sender_id=line.sender_id,
         sender_name=show_name("", line.sender_name, line.sender_id),
         sent_at=line.sent_at,

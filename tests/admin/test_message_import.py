@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from httpx import AsyncClient
 
-from db import conversations, forget
+from db import conversations, forget, ingest
 from db.models import Conversation, ConversationKey
+from db.sightings import NewMessage, Stored
 from learner.service import Crew, Learner
 from plugins.admin.message_importing import LINE_BYTES
 from tests.admin.seed import BOT, FRIEND, GROUP, MING, OTHER_GROUP, WEI, Seeded, View
@@ -59,7 +60,7 @@ async def test_what_the_api_gives_goes_in_elsewhere_as_it_was_with_its_quotes(ap
     given = await stored(api, GROUP)
     report = await bring(api, *(json.dumps(item) for item in given))
     assert (report["new"], report["failed"]) == (5, 0)
-    kept = ("real_seq", "kind", "sender_id", "sender_name", "is_self", "text", "display", "quote_name", "sent_at", "withdrawn_at")
+    kept = ("kind", "sender_id", "sender_name", "is_self", "text", "display", "quote_name", "sent_at", "withdrawn_at")
     assert [[item[name] for name in kept] for item in await stored(api)] == [[item[name] for name in kept] for item in given]
 
 
@@ -106,6 +107,29 @@ async def test_an_order_that_contradicts_what_is_stored_does_not_swallow_message
     lines = [a_line(1, "我的第一句", 5000000031, real_seq=101), a_line(2, "我的第二句", 5000000031, real_seq=103)]
     assert (await bring(api, *lines, group_id=GROUP))["new"] == 2
     assert (await bring(api, *lines, group_id=GROUP))["new"] == 0
+
+
+async def hear(view: View, group: int, message_id: int, text: str, **fields: object) -> Stored:
+    """Store a message as QQ tells it, from 阿伟 and now unless ``fields`` say else."""
+    place = await place_of(view, group)
+    told = {"sender_id": WEI, "sender_name": "阿伟", "sent_at": datetime.now(UTC), "real_seq": None} | fields
+    message = NewMessage(place.id, BOT, message_id, text=text, body=text, **told)  # pyright: ignore[reportArgumentType]
+    async with view.database.transaction() as conn:
+        [locked] = await conversations.some(conn, [place.id])
+        last = {locked.id: locked.last_pos}
+        [stored_at] = await ingest.store(conn, [message], last)
+        await conversations.take_positions(conn, list(last), list(last.values()))
+    return stored_at
+
+
+async def test_another_groups_order_does_not_swallow_what_is_said_later(api: AsyncClient, view: View, seeded: Seeded) -> None:
+    assert seeded
+    given = await stored(api, GROUP)
+    numbers = [item["real_seq"] for item in given if item["real_seq"] is not None]
+    await bring(api, *(json.dumps(item) for item in given))
+    heard = await hear(view, OTHER_GROUP, 987654, "@小满 在吗", real_seq=numbers[0], call="mention", called_account=BOT)
+    assert heard.fresh
+    assert (await stored(api))[-1]["text"] == "@小满 在吗"
 
 
 async def test_nothing_calls_for_a_turn(api: AsyncClient, view: View) -> None:
