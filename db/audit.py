@@ -87,6 +87,28 @@ async def hold(conn: Connection, audit_id: AuditId) -> AuditRow | None:
         return await cur.fetchone()
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An act on the same row, and which act it took back."""
+
+    id: AuditId
+    undoes: AuditId | None
+
+
+async def later(conn: Connection, audit_id: AuditId, target: Target) -> list[Later]:
+    """List what was done to a row after an act, in order."""
+    async with conn.cursor(row_factory=class_row(Later)) as cur:
+        await cur.execute(
+            """
+            SELECT id, undoes FROM audit
+            WHERE target_kind = %(kind)s AND target_id = %(target)s AND id > %(id)s
+            ORDER BY id
+            """,
+            {"kind": target.kind, "target": target.id, "id": audit_id},
+        )
+        return await cur.fetchall()
+
+
 async def mark_undone(conn: Connection, audit_id: AuditId) -> None:
     """Say that an act was taken back."""
     await conn.execute("UPDATE audit SET undone_at = now() WHERE id = %(id)s", {"id": audit_id})

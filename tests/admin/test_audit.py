@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+import pytest
 from httpx import AsyncClient
 
 from db.learned_models import TargetKind
@@ -125,6 +126,65 @@ async def test_a_rejected_expression_is_put_back_by_the_undo(api: AsyncClient, s
     assert (act["row_kind"], act["row_id"]) == ("expression", made["id"])
     assert (await api.post(f"/api/audit/{act['id']}/undo")).status_code == 200
     assert (await api.get(f"/api/expressions/{made['id']}")).json()["status"] == "approved"
+
+
+async def _undo(api: AsyncClient, act: int) -> int:
+    return (await api.post(f"/api/audit/{act}/undo")).status_code
+
+
+async def _items(api: AsyncClient) -> list[int]:
+    return [item["id"] for item in (await api.get("/api/audit", params={"limit": 20})).json()["items"]]
+
+
+async def _after_two_changes(api: AsyncClient, path: str, first: dict, second: dict) -> tuple[dict, dict, list[int]]:
+    """Change a row twice; gives it before and after, and both acts, the later first."""
+    before = (await api.get(path)).json()
+    for change in (first, second):
+        assert (await api.patch(path, json=change | {"version": (await api.get(path)).json()["version"]})).status_code == 200
+    return before, (await api.get(path)).json(), (await _items(api))[:2]
+
+
+def _same(one: dict, other: dict) -> bool:
+    changing = {"version", "updated_at", "history", "meanings", "variants"}
+    return {k: v for k, v in one.items() if k not in changing} == {k: v for k, v in other.items() if k not in changing}
+
+
+SLANG = {"group_id": GROUP, "term": "摸鱼", "meaning": "上班偷懒"}
+EXPRESSION = {"group_id": GROUP, "situation": "有人加班到很晚", "phrase": "早点睡，别卷了"}
+
+
+@pytest.mark.parametrize(
+    ("place", "new", "first", "second"),
+    [
+        ("/api/slang", SLANG, {"note": "问过"}, {"meaning": "偷懒"}),
+        ("/api/expressions", EXPRESSION, {"note": "问过"}, {"phrase": "快去睡觉"}),
+        ("/api/memories", MEMORY, {"content": "群里周六晚上一起打游戏"}, {"content": "群里周日晚上一起打游戏"}),
+    ],
+)
+async def test_acts_are_taken_back_one_after_the_other_and_put_back_so(
+    api: AsyncClient, seeded: Seeded, place: str, new: dict, first: dict, second: dict
+):
+    made = (await api.post(place, json=new)).json()
+    path = f"{place}/{made['id']}"
+    before, after, (later, earlier) = await _after_two_changes(api, path, first, second)
+    assert await _undo(api, earlier) == 409
+    assert [await _undo(api, act) for act in (later, earlier)] == [200, 200]
+    assert _same((await api.get(path)).json(), before)
+    undo_earlier, undo_later = (await _items(api))[:2]
+    assert await _undo(api, undo_later) == 409
+    assert [await _undo(api, act) for act in (undo_earlier, undo_later)] == [200, 200]
+    assert _same((await api.get(path)).json(), after)
+    assert await _undo(api, earlier) == 409
+
+
+async def test_an_act_is_not_taken_back_over_one_that_was_done_again(api: AsyncClient, seeded: Seeded):
+    made = (await api.post("/api/slang", json=SLANG)).json()
+    path = f"/api/slang/{made['id']}"
+    _, after, (later, earlier) = await _after_two_changes(api, path, {"note": "问过"}, {"meaning": "偷懒"})
+    assert await _undo(api, later) == 200
+    assert await _undo(api, (await _items(api))[0]) == 200
+    assert await _undo(api, earlier) == 409
+    assert _same((await api.get(path)).json(), after)
 
 
 def test_every_kind_of_act_with_a_target_can_be_taken_back():
