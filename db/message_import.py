@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from db.forget import NOBODY
 from db.models import ConversationId, MessageRow
 from db.pool import Connection
 
 
-async def link_quotes(conn: Connection, quotes: Sequence[tuple[MessageRow, MessageRow]]) -> None:
-    """Say which message each quotes, where that is not known yet: (message, quoted)."""
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A message and the one it quotes, with whom and what it quotes of it; None: as it is stored."""
+
+    message: MessageRow
+    quoted: MessageRow
+    name: str | None
+    text: str | None
+
+
+async def link_quotes(conn: Connection, quotes: Sequence[Quote]) -> None:
+    """Say which message each quotes, where that is not known yet; nothing is quoted of a withdrawn one."""
+    if not quotes:
+        return
     await conn.execute(
         """
         UPDATE messages m
-        SET quoted_id = q.quoted
-        FROM unnest(%(messages)s::bigint[], %(quoted)s::bigint[]) AS q(message, quoted)
-        WHERE m.id = q.message AND m.quoted_id IS NULL AND q.message <> q.quoted
+        SET quoted_id = o.id,
+            quote_name = CASE WHEN m.quote_name IS NULL THEN NULL
+                              WHEN o.sender_name = %(nobody)s THEN ''
+                              ELSE coalesce(q.name, m.quote_name) END,
+            quote_text = CASE WHEN o.withdrawn_at IS NULL THEN coalesce(q.text, m.quote_text) END
+        FROM unnest(%(messages)s::bigint[], %(quoted)s::bigint[], %(names)s::text[], %(texts)s::text[])
+             AS q(message, quoted, name, text)
+        JOIN messages o ON o.id = q.quoted
+        WHERE m.id = q.message AND m.quoted_id IS NULL AND m.id <> o.id
         """,
-        {"messages": [pair[0] for pair in quotes], "quoted": [pair[1] for pair in quotes]},
+        {
+            "messages": [quote.message for quote in quotes],
+            "quoted": [quote.quoted for quote in quotes],
+            "names": [quote.name for quote in quotes],
+            "texts": [quote.text for quote in quotes],
+            "nobody": NOBODY,
+        },
     )
 
 

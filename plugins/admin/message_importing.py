@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from db import accounts, conversations, ingest, members, message_import
 from db.conversations import KnownConversation
 from db.members import SeenMember
+from db.message_import import Quote
 from db.models import Conversation, ConversationKey, MessageRow
 from db.pool import Connection, Database
 from db.sightings import NewMessage, Stored
@@ -123,14 +124,19 @@ class MessageImport:
             if last[row.id] > row.last_pos:
                 await message_import.mark_read(conn, row.id, before=row.last_pos, upto=last[row.id])
         self._remember(batch, stored)
-        quotes = [
-            (place.id, quoted)
-            for item, place in zip(batch, stored, strict=True)
-            if item.line.quoted_id is not None and (quoted := self._rows.get((item.key, item.line.quoted_id))) is not None
-        ]
-        if quotes:
-            await message_import.link_quotes(conn, quotes)
+        await message_import.link_quotes(conn, self._quotes(batch, stored))
         return stored
+
+    def _quotes(self, batch: Sequence[_Read], stored: Sequence[Stored]) -> list[Quote]:
+        """Find the rows that replies quote. What was known before keeps its own words of it."""
+        found: list[Quote] = []
+        for item, place in zip(batch, stored, strict=True):
+            line = item.line
+            quoted = None if line.quoted_id is None else self._rows.get((item.key, line.quoted_id))
+            if quoted is not None:
+                words = (line.quote_name, line.quote_text) if place.fresh and line.quote_name is not None else (None, None)
+                found.append(Quote(place.id, quoted, *words))
+        return found
 
     def _message(self, item: _Read, place: Conversation) -> NewMessage:
         message = new_message(item.line, place.id, (item.account_id, item.message_id))

@@ -96,7 +96,8 @@ def imported_key(line: MessageLine, key: ConversationKey, nth: int) -> int:
 def new_message(line: MessageLine, where: ConversationId, known_as: tuple[int, int]) -> NewMessage:
     """Make the row: history that calls nobody. ``known_as``: account and message id.
 
-    It has no real_seq: a number that a file tells would claim the place of a message that QQ still has to send.
+    It has no real_seq: a number that a file tells would claim the place of a message that QQ still has to send. Nor has it
+    what it quotes, until that is found: a withdrawal, or its author's wish to be forgotten, must reach those words as well.
     """
     return NewMessage(
         conversation_id=where,
@@ -112,8 +113,7 @@ def new_message(line: MessageLine, where: ConversationId, known_as: tuple[int, i
         is_self=line.is_self,
         is_robot=line.is_robot and not line.is_self,
         is_command=line.is_command,
-        quote_name=line.quote_name,
-        quote_text=line.quote_text,
+        quote_name=None if line.quote_name is None else "",
         backfilled=True,
         withdrawn_at=line.withdrawn_at,
         withdrawn_by=line.withdrawn_by,

@@ -55,8 +55,17 @@ async def test_a_past_comes_in_in_order_and_a_second_time_adds_nothing(api: Asyn
     assert (again["new"], again["known"], (await place_of(view, OTHER_GROUP)).last_pos) == (0, 1201, 1201)
 
 
-async def test_what_the_api_gives_goes_in_elsewhere_as_it_was_with_its_quotes(api: AsyncClient, seeded: Seeded) -> None:
-    assert seeded
+async def test_what_the_api_gives_goes_in_elsewhere_as_it_was_with_its_quotes(
+    api: AsyncClient, view: View, seeded: Seeded
+) -> None:
+    async with view.database.connection() as conn:
+        await conn.execute(
+            """
+            UPDATE messages m SET quoted_id = q.id FROM messages q
+            WHERE m.conversation_id = %(group)s AND m.pos = 3 AND q.conversation_id = m.conversation_id AND q.pos = 1
+            """,
+            {"group": seeded.group},
+        )
     given = await stored(api, GROUP)
     report = await bring(api, *(json.dumps(item) for item in given))
     assert (report["new"], report["failed"]) == (5, 0)
@@ -100,6 +109,33 @@ async def test_quotes_are_linked_within_a_file(api: AsyncClient) -> None:
     asked, told, lost = await stored(api)
     assert (told["quoted_id"], told["text"], lost["quoted_id"]) == (asked["id"], "火锅", None)
     assert told["display"] == "[回复 小明:「吃什么」] 火锅"
+
+
+async def test_nothing_is_quoted_of_what_was_withdrawn_or_is_not_there(api: AsyncClient) -> None:
+    await bring(
+        api,
+        a_line(1, "机密话", id=71, withdrawn_at=(START + timedelta(minutes=2)).isoformat()),
+        a_line(3, "回你", WEI, quoted_id=71, quote_name="小明", quote_text="机密话", display="[回复 小明:「机密话」] 回你"),
+        a_line(4, "也回你", WEI, quoted_id=404, quote_name="小明", quote_text="别的机密话"),
+    )
+    assert [(item["text"], item["quote_name"], item["quote_text"]) for item in (await stored(api))[1:]] == [
+        ("回你", "小明", None),
+        ("也回你", "", None),
+    ]
+
+
+async def test_what_is_quoted_of_a_member_is_forgotten_with_them_and_does_not_come_back(api: AsyncClient, view: View) -> None:
+    asked = a_line(1, "吃什么", id=71)
+    replies = [
+        a_line(number, f"火锅{number}", WEI, quoted_id=71, quote_name="小明", quote_text="吃什么") for number in range(2, 4)
+    ]
+    await bring(api, asked, replies[0])
+    assert (await stored(api))[1]["quote_text"] == "吃什么"
+    place = await place_of(view, OTHER_GROUP)
+    async with view.database.transaction() as conn:
+        await forget.member(conn, place.id, MING)
+    await bring(api, asked, *replies)
+    assert [(item["quote_name"], item["quote_text"]) for item in (await stored(api))[1:]] == [("", None), ("", None)]
 
 
 async def test_an_order_that_contradicts_what_is_stored_does_not_swallow_messages(api: AsyncClient, seeded: Seeded) -> None:
