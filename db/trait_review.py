@@ -110,6 +110,8 @@ async def restore(conn: Connection, trait_id: int, fields: JsonObject | None, ve
         return False
     if old.dropped is None:
         await _unbury(conn, row, content_key(old.content))
+        if old.locked and content_key(old.content) != row.content_key:
+            await _bury(conn, row)
     return True
 
 
@@ -144,13 +146,13 @@ async def _unbury(conn: Connection, row: Trait, key: str) -> None:
 
 
 async def _current(conn: Connection, trait_id: TraitId, version: int | None) -> Trait | None:
-    """Hold a current trait. Raises Outdated where it is not the version that a person saw."""
+    """Hold a current trait. Raises Outdated where it is not the version that a person saw, also where it was dropped since."""
     row = await traits.hold(conn, trait_id)
-    if row is None or row.dropped_at is not None:
+    if row is None:
         return None
     if version is not None and version != row.version:
         raise Outdated(row)
-    return row
+    return row if row.dropped_at is None else None
 
 
 async def _put(conn: Connection, row: Trait) -> None:

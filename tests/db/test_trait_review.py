@@ -112,6 +112,29 @@ async def test_a_trait_that_is_there_already_is_refused(world: TraitWorld) -> No
     assert await world.trait(second) is None
 
 
+async def test_a_stale_version_of_what_was_dropped_since_is_told_with_the_row(world: TraitWorld) -> None:
+    row = await world.put("interest", "喜欢爬山")
+    await drop(world, row, 1)
+    with pytest.raises(Outdated) as refused:
+        await edit(world, row, Edit(1, content="喜欢徒步"))
+    assert (refused.value.current.version, refused.value.current.dropped_why) == (2, "person")
+    with pytest.raises(Outdated):
+        await drop(world, row, 1)
+
+
+async def test_taking_back_and_doing_again_buries_the_old_words_again(world: TraitWorld) -> None:
+    row = await world.put("interest", "喜欢爬山")
+    await edit(world, row, Edit(1, content="喜欢徒步"))
+    [(after,)] = await world.rows("SELECT after FROM audit")
+    assert await undo(world)
+    async with world.database.transaction() as conn:
+        assert not await traits.refused(conn, world.conversation, MING, "喜欢爬山")
+        assert await trait_review.restore(conn, row, after, 3)
+        assert await traits.refused(conn, world.conversation, MING, "喜欢爬山")
+        assert not await traits.refused(conn, world.conversation, MING, "喜欢徒步")
+    assert await world.profile() == [("interest", "喜欢徒步")]
+
+
 async def test_what_is_dropped_already_is_nobodys_to_edit(world: TraitWorld) -> None:
     row = await world.put("interest", "喜欢爬山", dropped_at=datetime.now(UTC), dropped_why="withdrawn")
     assert await edit(world, row, Edit(1, content="喜欢徒步")) is None
