@@ -116,8 +116,24 @@ async def learnable(conn: Connection, conversation_id: ConversationId, users: Se
         return frozenset(await cur.fetchall())
 
 
+async def hold_members(conn: Connection, conversation_id: ConversationId, users: Sequence[int]) -> None:
+    """Keep others from changing the traits of some members, and sensitive ones, until the commit; in the order of everybody."""
+    await conn.execute(
+        """
+        SELECT FROM traits
+        WHERE conversation_id = %(conversation)s AND (user_id = ANY(%(users)s) OR (sensitive AND dropped_at IS NULL))
+        ORDER BY id
+        FOR NO KEY UPDATE
+        """,
+        {"conversation": conversation_id, "users": list(users)},
+    )
+
+
 async def refused(conn: Connection, conversation_id: ConversationId, user_id: int, content: str) -> bool:
-    """Tell whether a person took these words from the member's profile, of whatever kind: only a person brings them back."""
+    """Tell whether a person took these words from the member's profile, of whatever kind: only a person brings them back.
+
+    Who saves on that must hold the member first.
+    """
     async with conn.cursor(row_factory=scalar_row) as cur:
         await cur.execute(
             """

@@ -187,6 +187,7 @@ class ProfileFindings:
             await evidence.hold(conn, where, labels)
         users = [diff.user_id for diff in self.diffs]
         may = await traits.learnable(conn, where, users) if users else frozenset[int]()
+        await traits.hold_members(conn, where, users)
         new = dropped = 0
         for diff in self.diffs:
             if diff.user_id in may:

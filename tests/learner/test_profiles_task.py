@@ -245,6 +245,23 @@ async def test_what_a_person_took_away_never_comes_back(learning: Learning) -> N
     assert await world.profile() == []
 
 
+async def test_what_a_person_takes_away_while_a_batch_is_stored_does_not_come_back(learning: Learning) -> None:
+    world = learning.world
+    await hikes(world)
+    first = await world.put("interest", "喜欢爬山", 1, 2)
+    second = await world.put("fact", "会修车", 1, 2)
+    learning.asked.script(TASK, answers(members=[member(MING, trait("fact", "会修车", 1, 2), HIKES)]))
+    findings = await infer(learning.task, world, await batch_of(world, "profiles", 1, 3))
+    async with world.database.transaction() as conn:
+        await trait_review.drop(conn, first, version=None, actor="api")
+        storing = asyncio.create_task(store(world, findings))
+        await world.blocked()
+        # Rows are held lowest number first, whatever the order of the answer: nobody waits in a circle.
+        await conn.execute("SELECT FROM traits WHERE id = %(id)s FOR UPDATE NOWAIT", {"id": second})
+    assert await storing == {}
+    assert await world.profile() == [("fact", "会修车")]
+
+
 async def test_two_members_with_one_nickname_never_mix(learning: Learning) -> None:
     world = learning.world
     await world.rows("UPDATE members SET card = '小明' WHERE user_id = %(wei)s RETURNING 1", wei=WEI)
