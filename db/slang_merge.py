@@ -14,10 +14,11 @@ from db.slang import Slang
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What went from one row to another when they were merged: messages and spellings."""
+    """What went from one row to another when they were merged: messages, spellings, and rows merged into it before."""
 
     evidence: list[int]
     spellings: list[str]
+    merged: list[int]
 
 
 async def move(conn: Connection, row: Slang, target: Slang) -> Moved:
@@ -55,13 +56,21 @@ async def move(conn: Connection, row: Slang, target: Slang) -> Moved:
         """,
         {"conversation": row.conversation_id, "key": row.term_key, "term": row.term, "into": target.id},
     )
-    await conn.execute("UPDATE slang SET merged_into = %(into)s WHERE merged_into = %(id)s", ids)
-    return Moved(sorted(evidence), sorted(spellings))
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute("UPDATE slang SET merged_into = %(into)s WHERE merged_into = %(id)s RETURNING id", ids)
+        merged = await cur.fetchall()
+    return Moved(sorted(evidence), sorted(spellings), sorted(merged))
 
 
 async def move_back(conn: Connection, row: Slang, moved: Moved) -> None:
     """Give a row back what a merge moved; messages that are gone stay gone."""
-    values = {"id": row.id, "into": row.merged_into, "evidence": moved.evidence, "spellings": moved.spellings}
+    values = {
+        "id": row.id,
+        "into": row.merged_into,
+        "evidence": moved.evidence,
+        "spellings": moved.spellings,
+        "merged": moved.merged,
+    }
     await conn.execute(
         """
         WITH back AS (
@@ -75,6 +84,15 @@ async def move_back(conn: Connection, row: Slang, moved: Moved) -> None:
         "UPDATE slang_variants SET slang_id = %(id)s WHERE slang_id = %(into)s AND variant_key = ANY(%(spellings)s::text[])",
         values,
     )
+    await conn.execute(
+        "UPDATE slang SET merged_into = %(id)s WHERE merged_into = %(into)s AND id = ANY(%(merged)s::bigint[])", values
+    )
+
+
+async def is_target(conn: Connection, slang_id: SlangId) -> bool:
+    """Tell whether a row was merged into this one."""
+    cur = await conn.execute("SELECT FROM slang WHERE merged_into = %(id)s LIMIT 1", {"id": slang_id})
+    return await cur.fetchone() is not None
 
 
 async def unspell(conn: Connection, slang_id: SlangId, keys: Sequence[str]) -> None:

@@ -77,6 +77,7 @@ class _Fields(BaseModel):
     merged_into: int | None = None
     evidence: list[int] = []
     spellings: list[str] = []
+    merged: list[int] = []
 
     @classmethod
     def required(cls) -> frozenset[str]:
@@ -199,7 +200,7 @@ async def merge(conn: Connection, slang_id: SlangId, into: SlangId, *, version: 
     await _put(conn, before, replace(before, status="rejected", decided_by=actor, merged_into=into))
     await slang_counts.recount(conn, [slang_id, into])
     row = await _read(conn, slang_id)
-    changed = {"evidence": moved.evidence, "spellings": moved.spellings}
+    changed = {"evidence": moved.evidence, "spellings": moved.spellings, "merged": moved.merged}
     act = Act(actor, "slang.merge", row.conversation_id, {**shown(before), **changed}, {**shown(row), **changed})
     await write(conn, replace(act, target=Target("slang", slang_id)))
     return await _read(conn, into)
@@ -219,12 +220,15 @@ def _mergeable(row: Slang, target: Slang) -> None:
 async def restore(conn: Connection, slang_id: int, fields: JsonObject | None, version: int) -> bool:
     """Put a row back as it was; None: it was not there, so it goes.
 
-    False: it changed since, its spelling is taken, or the words that it had are forgotten. Must run inside a transaction.
+    False: it changed since, its spelling is taken, another was merged into it, or the words that it had are forgotten. Where
+    a model's words come back that nobody remembers the sources of, the meaning is left empty. Must run inside a transaction.
     """
     current = await slang.hold(conn, SlangId(slang_id))
     if current is None or current.version != version:
         return False
     if fields is None:
+        if await slang_merge.is_target(conn, current.id):
+            return False
         await conn.execute("DELETE FROM slang WHERE id = %(id)s", {"id": slang_id})
         return True
     if not fields.keys() >= _Fields.required():
@@ -243,18 +247,22 @@ async def restore(conn: Connection, slang_id: int, fields: JsonObject | None, ve
         decided_by=old.decided_by,
         merged_into=into,
     )
+    reworded = (wanted.meaning, wanted.meaning_plain) != (current.meaning, current.meaning_plain)
+    if reworded and not wanted.locked and not await _inferred(conn, wanted):
+        wanted = replace(wanted, meaning="", meaning_plain="")
     try:
         async with conn.transaction():
             await _put(conn, current, wanted)
-            await _undo_merge(conn, current, wanted, Moved(old.evidence, old.spellings))
+            await _undo_merge(conn, current, wanted, Moved(old.evidence, old.spellings, old.merged))
     except (Taken, Unmergeable):
         return False
-    await conn.execute(
-        "DELETE FROM slang_variants WHERE slang_id = %(id)s AND variant_key = %(key)s", {"id": slang_id, "key": wanted.term_key}
-    )
+    if wanted.term_key != current.term_key:
+        await _keep_spelling(conn, current)
     await slang_counts.recount(conn, [current.id, *(row for row in (current.merged_into, into) if row is not None)])
-    if (wanted.meaning, wanted.meaning_plain) != (current.meaning, current.meaning_plain):
+    if reworded and wanted.locked:
         await _remember_meaning(conn, wanted)
+    elif reworded:
+        await _remember_inferred(conn, wanted)
     return True
 
 
@@ -333,6 +341,30 @@ async def _remember_meaning(conn: Connection, row: Slang) -> None:
         """
         INSERT INTO slang_meanings (slang_id, occurrences, meaning, meaning_plain, source)
         VALUES (%(id)s, %(occurrences)s, %(meaning)s, %(plain)s, 'person')
+        """,
+        {"id": row.id, "occurrences": row.occurrences, "meaning": row.meaning, "plain": row.meaning_plain},
+    )
+
+
+async def _inferred(conn: Connection, row: Slang) -> bool:
+    """Tell whether the history knows where a row's meaning came from."""
+    cur = await conn.execute(
+        "SELECT FROM slang_meanings WHERE slang_id = %(id)s AND meaning = %(meaning)s LIMIT 1",
+        {"id": row.id, "meaning": row.meaning},
+    )
+    return await cur.fetchone() is not None
+
+
+async def _remember_inferred(conn: Connection, row: Slang) -> None:
+    """Keep in the history that a meaning is back, with the sources that it had."""
+    await conn.execute(
+        """
+        INSERT INTO slang_meanings (slang_id, occurrences, meaning, meaning_plain, confidence, source, sources)
+        SELECT n.slang_id, %(occurrences)s, n.meaning, %(plain)s, n.confidence, n.source, n.sources
+        FROM slang_meanings n
+        WHERE n.slang_id = %(id)s AND n.meaning = %(meaning)s
+        ORDER BY n.source = 'model' DESC, n.id DESC
+        LIMIT 1
         """,
         {"id": row.id, "occurrences": row.occurrences, "meaning": row.meaning, "plain": row.meaning_plain},
     )

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from db import slang, slang_findings
 from db import slang_review as review
-from db.learned_models import SlangId
+from db import undo as undoing
+from db.learned_models import AuditId, SlangId
 from db.models import Json
 from db.pool import Database
 from db.slang import Slang
@@ -246,3 +248,71 @@ async def test_a_merged_term_that_is_restored_is_a_term_of_its_own(world: SlangW
     row = await edit(world, long, Edit(2, status="candidate"))
     assert (row.status, row.merged_into) == ("candidate", None)
     assert (await world.there(short)).variants == []
+
+
+async def test_an_approval_by_the_rule_that_was_taken_back_stays_so(world: SlangWorld) -> None:
+    row = await world.put("开黑", "一起打游戏", *await world.talk(*["今晚开黑"] * 9), confidence=0.9)
+    async with world.database.transaction() as conn:
+        assert await slang_findings.approve_sure(conn, world.conversation) == 1
+    [(act,)] = await world.rows("SELECT id FROM audit")
+    async with world.database.transaction() as conn:
+        assert await undoing.undo(conn, AuditId(int(str(act))), actor=OWNER) is not None
+    async with world.database.transaction() as conn:
+        assert await slang_findings.approve_sure(conn, world.conversation) == 0
+    left = await world.there(row)
+    assert (left.status, left.decided_by) == ("candidate", OWNER)
+
+
+async def test_a_meaning_that_is_put_back_goes_with_its_sources(world: SlangWorld) -> None:
+    first, second = await world.talk("今晚开黑", "开黑啊")
+    row = await world.put("开黑", "一起打游戏", first)
+    await world.rows(
+        "INSERT INTO slang_evidence SELECT %(id)s, m.id FROM messages m WHERE pos = %(pos)s RETURNING 1", id=row, pos=second
+    )
+    await edit(world, row, Edit(1, meaning="组队"))
+    assert await undo(world)
+    assert await world.meanings(row) == ["一起打游戏", "组队", "一起打游戏"]
+    await world.withdraw(first)
+    assert ((await world.there(row)).meaning, await world.meanings(row)) == ("", ["组队"])
+
+
+async def test_a_meaning_without_known_sources_is_not_put_back(world: SlangWorld) -> None:
+    row = await world.put("开黑", "一起打游戏")
+    await edit(world, row, Edit(1, status="approved", meaning="组队"))
+    await world.rows("DELETE FROM slang_meanings WHERE meaning = '一起打游戏' RETURNING id")
+    assert await undo(world)
+    left = await world.there(row)
+    assert (left.status, left.locked, left.meaning, await world.meanings(row)) == ("candidate", False, "", ["组队"])
+
+
+async def test_a_spelling_outlives_a_new_name_that_was_taken_back(world: SlangWorld) -> None:
+    row = await world.put("永远的神", "最厉害")
+    await world.spell(row, "yyds")
+    await edit(world, row, Edit(1, term="yyds"))
+    assert await undo(world)
+    left = await world.there(row)
+    assert (left.term, left.variants) == ("永远的神", ["yyds"])
+
+
+async def test_what_was_merged_before_comes_back_with_a_merge_that_is_taken_back(world: SlangWorld) -> None:
+    one, two, three = [await world.put(term) for term in ("甲梗", "乙梗", "丙梗")]
+    await merge(world, one, two)
+    await merge(world, two, three)
+    assert await undo(world)
+    assert [(await world.there(row)).merged_into for row in (one, two)] == [two, None]
+    async with world.database.connection() as conn:
+        assert await slang.spelled(conn, world.conversation, ["甲梗"]) == {"甲梗": two}
+
+
+async def test_what_others_were_merged_into_is_not_taken_away(world: SlangWorld) -> None:
+    short = await world.put("yyds", "最厉害", await world.hear("他yyds"))
+    made = await create(world, "永远的神")
+    _, before, _ = await last_act(world)
+    await merge(world, short, made.id)
+    async with world.database.transaction() as conn:
+        assert not await review.restore(conn, made.id, before, 1)
+    assert (await world.there(short)).merged_into == made.id
+    assert await undo(world)
+    async with world.database.transaction() as conn:
+        assert await review.restore(conn, made.id, None, 1)
+    assert ((await world.there(short)).merged_into, await world.slang(made.id)) == (None, None)
