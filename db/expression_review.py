@@ -65,7 +65,9 @@ class Edit:
 
 
 class _Fields(BaseModel):
-    """What an act changes in a row, as the audit log keeps it; ``evidence``: messages that a merge moved."""
+    """What an act changes in a row, as the audit log keeps it; ``evidence``: messages that a merge moved,
+    ``followers``: rows that had been merged into the one that was merged.
+    """
 
     situation: str
     phrase: str
@@ -75,6 +77,7 @@ class _Fields(BaseModel):
     decided_by: str | None
     merged_into: int | None = None
     evidence: list[int] = []
+    followers: list[int] = []
 
 
 def shown(row: Expression) -> dict[str, Json]:
@@ -178,10 +181,11 @@ async def merge(
     if version is not None and version != before.version:
         raise Outdated(before)
     _mergeable(before, target)
+    followers = await _followers(conn, expression_id)
     moved = await _move(conn, expression_id, into)
     await _put(conn, before, replace(before, status="rejected", decided_by=actor, merged_into=into))
     row = await _read(conn, expression_id)
-    changed: dict[str, Json] = {"evidence": moved}
+    changed: dict[str, Json] = {"evidence": moved, "followers": followers}
     act = Act(actor, "expression.merge", row.conversation_id, {**shown(before), **changed}, {**shown(row), **changed})
     await write(conn, replace(act, target=Target("expression", expression_id)))
     return await _read(conn, into)
@@ -218,24 +222,44 @@ async def _move(conn: Connection, expression_id: ExpressionId, into: ExpressionI
         return sorted(await cur.fetchall())
 
 
-async def _move_back(conn: Connection, expression_id: ExpressionId, into: ExpressionId, messages: list[int]) -> None:
+async def _move_back(conn: Connection, expression_id: ExpressionId, into: ExpressionId, moved: _Fields) -> None:
     """Give a row back what a merge moved; messages that are gone stay gone."""
     await conn.execute(
         """
         WITH back AS (
             DELETE FROM expression_evidence WHERE expression_id = %(into)s AND message = ANY(%(messages)s::bigint[])
             RETURNING message
+        ), earlier AS (
+            UPDATE expressions SET merged_into = %(id)s WHERE merged_into = %(into)s AND id = ANY(%(followers)s::bigint[])
         )
         INSERT INTO expression_evidence (expression_id, message)
         SELECT %(id)s, message FROM back
         ON CONFLICT DO NOTHING
         """,
-        {"id": expression_id, "into": into, "messages": messages},
+        {"id": expression_id, "into": into, "messages": moved.evidence, "followers": moved.followers},
     )
 
 
+async def _followers(conn: Connection, expression_id: ExpressionId) -> list[Json]:
+    """List the rows that were merged into one."""
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute("SELECT id FROM expressions WHERE merged_into = %(id)s ORDER BY id", {"id": expression_id})
+        return await cur.fetchall()
+
+
+async def _delete(conn: Connection, expression_id: ExpressionId) -> bool:
+    """Delete a row; False: others were merged into it."""
+    cur = await conn.execute(
+        "DELETE FROM expressions WHERE id = %(id)s AND NOT EXISTS (SELECT FROM expressions WHERE merged_into = %(id)s)",
+        {"id": expression_id},
+    )
+    return cur.rowcount > 0
+
+
 async def restore(conn: Connection, expression_id: int, fields: JsonObject | None, version: int) -> bool:
-    """Put a row back as it was; None: it was not there, so it goes. False: it changed since, or its words are taken.
+    """Put a row back as it was; None: it was not there, so it goes.
+
+    False: it changed since, its words are taken or forgotten, or another row was merged into what would go.
 
     Must run inside a transaction.
     """
@@ -243,8 +267,9 @@ async def restore(conn: Connection, expression_id: int, fields: JsonObject | Non
     if current is None or current.version != version:
         return False
     if fields is None:
-        await conn.execute("DELETE FROM expressions WHERE id = %(id)s", {"id": expression_id})
-        return True
+        return await _delete(conn, current.id)
+    if not {"situation", "phrase", "note"} <= fields.keys():
+        return False
     old = _Fields.model_validate(fields)
     into = None if old.merged_into is None else ExpressionId(old.merged_into)
     if into is not None and await expressions.hold(conn, into) is None:
@@ -265,7 +290,7 @@ async def restore(conn: Connection, expression_id: int, fields: JsonObject | Non
         return False
     if current.merged_into != into:
         if current.merged_into is not None:
-            await _move_back(conn, current.id, current.merged_into, old.evidence)
+            await _move_back(conn, current.id, current.merged_into, old)
         if into is not None:
             await _move(conn, current.id, into)
     return True

@@ -130,6 +130,27 @@ async def test_what_was_merged_before_follows(world: ExpressionWorld) -> None:
     assert (await world.there(first)).merged_into == third
 
 
+async def test_taking_back_a_merge_brings_back_what_had_been_merged_before(world: ExpressionWorld) -> None:
+    first = await world.put("甲情况", "甲甲")
+    second = await world.put("乙情况", "乙乙")
+    third = await world.put("丙情况", "丙丙")
+    fourth = await world.put("丁情况", "丁丁")
+    await merge(world, fourth, third)
+    await merge(world, first, second)
+    await merge(world, second, third)
+    assert await undo(world)
+    assert ((await world.there(first)).merged_into, (await world.there(fourth)).merged_into) == (second, third)
+
+
+async def test_what_others_were_merged_into_is_not_taken_back(world: ExpressionWorld) -> None:
+    into = await create(world, "有人熬夜", "又修仙呢")
+    row = await world.put("有人通宵", "修仙呢")
+    await merge(world, row, into.id)
+    async with world.database.transaction() as conn:
+        assert not await expression_review.restore(conn, into.id, None, 1)
+    assert (await world.there(row)).merged_into == into.id
+
+
 async def test_what_cannot_be_one_stays_two(world: ExpressionWorld) -> None:
     other = await ExpressionWorld.create(world.database, 5700000002)
     row = await world.put("甲情况", "甲甲")
