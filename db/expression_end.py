@@ -13,38 +13,20 @@ from db.pool import Connection
 async def withdrawn(conn: Connection, messages: Sequence[int]) -> None:
     """End what lost its last evidence with these messages (row ids). Must run inside a transaction.
 
-    A candidate without evidence goes. What a person approved leaves the prompt and stays for people to see; what a person
-    wrote or rejected stays as it is.
+    It goes with its words, also where a person approved it: nobody says it any more. What a person wrote stays; of what a
+    person rejected only the hash stays that keeps it from coming back.
     """
     touched = await _take_evidence(conn, messages)
-    await conn.execute(
-        """
-        DELETE FROM expressions x
-        WHERE x.id = ANY(%(touched)s) AND x.status = 'candidate' AND NOT x.locked
-          AND NOT EXISTS (SELECT FROM expression_evidence e WHERE e.expression_id = x.id)
-        """,
-        {"touched": touched},
-    )
+    await _end(conn, touched, merged=False)
 
 
 async def forgotten(conn: Connection, conversation_id: ConversationId, user_id: int) -> None:
     """Delete what was derived from a member's words or is about them. Must run inside a transaction.
 
-    As when their messages are withdrawn; what a person approved goes too where only their words supported it.
+    As when their messages are withdrawn; also the words of what was merged into a row that they supported.
     """
     touched = await _take_evidence(conn, await _said_by(conn, conversation_id, user_id))
-    async with conn.cursor(row_factory=scalar_row) as cur:
-        await cur.execute(
-            """
-            DELETE FROM expressions x
-            WHERE x.id = ANY(%(touched)s) AND x.status <> 'rejected' AND NOT x.locked
-              AND NOT EXISTS (SELECT FROM expression_evidence e WHERE e.expression_id = x.id)
-            RETURNING x.id
-            """,
-            {"touched": touched},
-        )
-        gone = await cur.fetchall()
-    await _forget_acts(conn, conversation_id, gone)
+    await _end(conn, touched, merged=True)
 
 
 async def _said_by(conn: Connection, conversation_id: ConversationId, user_id: int) -> list[int]:
@@ -63,14 +45,17 @@ async def _said_by(conn: Connection, conversation_id: ConversationId, user_id: i
 
 
 async def _take_evidence(conn: Connection, messages: Sequence[int]) -> list[int]:
-    """Take messages from the evidence; gives the rows that they supported, held until the commit."""
+    """Take messages from the evidence; gives the rows that they supported and what was merged into them, held."""
     async with conn.cursor(row_factory=scalar_row) as cur:
         await cur.execute(
             """
+            WITH supported AS (
+                SELECT DISTINCT expression_id AS id FROM expression_evidence WHERE message = ANY(%(messages)s)
+            )
             SELECT x.id FROM expressions x
-            WHERE x.id IN (SELECT expression_id FROM expression_evidence WHERE message = ANY(%(messages)s))
+            WHERE x.id IN (SELECT id FROM supported) OR x.merged_into IN (SELECT id FROM supported)
             ORDER BY x.id
-            FOR UPDATE
+            FOR UPDATE OF x
             """,
             {"messages": list(messages)},
         )
@@ -79,13 +64,47 @@ async def _take_evidence(conn: Connection, messages: Sequence[int]) -> list[int]
     return touched
 
 
-async def _forget_acts(conn: Connection, conversation_id: ConversationId, gone: Sequence[int]) -> None:
-    """Take the words of rows that went out of the audit log: who did what stays."""
+async def _end(conn: Connection, touched: Sequence[int], *, merged: bool) -> None:
+    """End the touched rows that nothing supports any more; ``merged``: those that were merged, whatever supports the other."""
+    async with conn.cursor(row_factory=scalar_row) as cur:
+        await cur.execute(
+            """
+            SELECT x.id FROM expressions x
+            WHERE x.id = ANY(%(touched)s) AND x.source = 'model'
+              AND NOT EXISTS (SELECT FROM expression_evidence e
+                              WHERE e.expression_id = x.id OR (e.expression_id = x.merged_into AND NOT %(merged)s))
+            """,
+            {"touched": list(touched), "merged": merged},
+        )
+        bare = await cur.fetchall()
+    if bare:
+        await _empty(conn, bare)
+        await conn.execute(
+            "DELETE FROM expressions WHERE id = ANY(%(bare)s) AND status <> 'rejected' AND NOT locked", {"bare": bare}
+        )
+        await _forget_acts(conn, bare)
+
+
+async def _empty(conn: Connection, bare: Sequence[int]) -> None:
+    """Take the words out of what a person rejected: only a hash of them says what is not to come back."""
+    await conn.execute(
+        """
+        UPDATE expressions
+        SET situation = '已忘记', phrase = '已忘记', note = '', pair_key = 'md5:' || md5(pair_key), phrase_key = '', search = '',
+            phrase_search = '', space_id = NULL, embedding = NULL, version = version + 1, updated_at = now()
+        WHERE id = ANY(%(bare)s) AND status = 'rejected' AND NOT locked AND phrase_key <> ''
+        """,
+        {"bare": list(bare)},
+    )
+
+
+async def _forget_acts(conn: Connection, bare: Sequence[int]) -> None:
+    """Take the words of rows out of the audit log: who did what stays."""
     await conn.execute(
         """
         UPDATE audit
         SET before = before - ARRAY['situation', 'phrase', 'note'], after = after - ARRAY['situation', 'phrase', 'note']
-        WHERE conversation_id = %(conversation)s AND target_kind = 'expression' AND target_id = ANY(%(gone)s)
+        WHERE target_kind = 'expression' AND target_id = ANY(%(bare)s)
         """,
-        {"conversation": conversation_id, "gone": list(gone)},
+        {"bare": list(bare)},
     )

@@ -51,7 +51,8 @@ async def near(
         await cur.execute(
             """
             WITH close AS (
-                SELECT coalesce(x.merged_into, x.id) AS id, x.pair_key = %(key)s AS same,
+                SELECT coalesce(x.merged_into, x.id) AS id,
+                       x.pair_key IN (%(key)s, 'md5:' || md5(%(key)s)) AS same,
                        greatest(w.phrase, CASE WHEN x.phrase_key = %(phrase_key)s THEN 1 ELSE 0 END) + w.situation AS likeness
                 FROM expressions x
                 CROSS JOIN LATERAL (
@@ -59,7 +60,7 @@ async def near(
                            CASE WHEN x.space_id = %(space)s::integer THEN 1 - (x.embedding <=> %(vector)s::halfvec) END AS cosine
                 ) AS w
                 WHERE x.conversation_id = %(conversation)s
-                  AND (x.pair_key = %(key)s
+                  AND (x.pair_key IN (%(key)s, 'md5:' || md5(%(key)s))
                        OR ((x.phrase_key = %(phrase_key)s OR w.phrase >= %(near_phrase)s)
                            AND (w.situation >= %(near_situation)s OR w.cosine >= %(cosine)s::float8)))
                 ORDER BY same DESC, likeness DESC, x.id

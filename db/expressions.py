@@ -24,9 +24,9 @@ EXPRESSION_ROWS = """
            x.confidence, x.merged_into, x.first_seen, x.last_seen, x.version, x.created_at, x.updated_at,
            (SELECT count(*) FROM expression_evidence e JOIN messages m ON m.id = e.message
             WHERE e.expression_id = x.id AND m.withdrawn_at IS NULL) AS evidence
-    FROM expressions x
+    FROM (SELECT * FROM expressions WHERE phrase_key <> '') AS x
 """
-"""What an Expression is read from, up to its WHERE."""
+"""What an Expression is read from, up to its WHERE. Rows whose words were forgotten are nobody's to see."""
 
 
 @dataclass(frozen=True, slots=True)

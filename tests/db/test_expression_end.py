@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from db import forget
+from db import expression_findings, expression_review, forget
+from db.expression_review import Edit
+from db.expressions import read_pair
 from db.pool import Database
 from tests.db.expression_world import ExpressionWorld
 from tests.db.memory_world import MING, WEI
@@ -31,22 +33,64 @@ async def test_a_candidate_goes_with_its_last_evidence(world: ExpressionWorld) -
     assert await world.expression(row) is None
 
 
-async def test_an_approved_one_leaves_the_prompt_at_once_and_stays_for_people(world: ExpressionWorld) -> None:
+async def test_an_approved_one_goes_at_once_with_its_words(world: ExpressionWorld) -> None:
     [pos] = await world.talk("又修仙呢")
     row = await world.approved("有人熬夜打游戏", "又修仙呢", pos)
     assert await world.prompted("昨天熬夜了") == ["又修仙呢"]
     await world.withdraw(pos)
     assert await world.prompted("昨天熬夜了") == []
-    assert (await world.there(row)).evidence == 0
+    assert await world.expression(row) is None
 
 
-@pytest.mark.parametrize("fields", [{"locked": True}, {"status": "rejected"}])
-async def test_what_a_person_wrote_or_rejected_stays(world: ExpressionWorld, fields: dict[str, object]) -> None:
+@pytest.mark.parametrize("status", ["approved", "rejected"])
+async def test_what_a_person_wrote_stays(world: ExpressionWorld, status: str) -> None:
     [pos] = await world.talk("又修仙呢")
-    row = await world.put("有人熬夜", "又修仙呢", pos, **fields)
+    row = await world.put("有人熬夜", "又修仙呢", pos, locked=True, status=status)
     await world.withdraw(pos)
     await forgotten(world, MING)
-    assert await world.expression(row) is not None
+    assert (await world.there(row)).phrase == "又修仙呢"
+
+
+@pytest.mark.parametrize("how", ["withdrawn", "forgotten"])
+async def test_of_what_a_person_rejected_only_a_hash_stays(world: ExpressionWorld, how: str) -> None:
+    pair = read_pair("有人熬夜", "又修仙呢")
+    mine, _, _, again = await world.talk("又修仙呢", "一", "二", "又修仙呢")
+    row = await world.put(pair.situation, pair.phrase, mine, status="rejected", decided_by="api", note="小明说的")
+    other = await world.put("有人通宵", "修仙啦", again, status="rejected", decided_by="api")
+    await (world.withdraw(mine, again) if how == "withdrawn" else forgotten(world, MING))
+    [left, _] = await world.rows("SELECT * FROM expressions ORDER BY id")
+    assert not any("修仙" in str(value) or "熬夜" in str(value) or "小明" in str(value) for value in left)
+    assert [await world.expression(gone) for gone in (row, other)] == [None, None]
+    async with world.database.transaction() as conn:
+        near = await expression_findings.near(conn, world.conversation, pair, None, None)
+        assert near is not None
+        assert (near.id, near.status) == (row, "rejected")
+
+
+async def test_no_act_brings_forgotten_words_back(world: ExpressionWorld) -> None:
+    [pos] = await world.talk("又修仙呢")
+    row = await world.approved("有人熬夜", "又修仙呢", pos)
+    async with world.database.transaction() as conn:
+        await expression_review.edit(conn, row, Edit(1, phrase="早点睡"), actor="api")
+    await forgotten(world, MING)
+    [(before, after)] = await world.rows("SELECT before, after FROM audit")
+    assert "修仙" not in str(before)
+    async with world.database.transaction() as conn:
+        assert not await expression_review.restore(conn, row, before, after["version"])
+    assert (await world.there(row)).phrase == "早点睡"
+
+
+async def test_forgetting_takes_the_words_of_what_was_merged(world: ExpressionWorld) -> None:
+    mine, theirs = await world.talk("又修仙呢", "修仙啦")
+    row = await world.put("有人熬夜", "又修仙呢", mine)
+    into = await world.approved("有人通宵", "修仙啦", theirs)
+    async with world.database.transaction() as conn:
+        await expression_review.merge(conn, row, into, version=None, actor="api")
+    await forgotten(world, MING)
+    assert await world.expression(row) is None
+    assert await world.supporting(into) == [theirs]
+    [(before,)] = await world.rows("SELECT before FROM audit")
+    assert "修仙" not in str(before)
 
 
 async def test_a_forgotten_member_takes_along_what_only_they_supported(world: ExpressionWorld) -> None:
