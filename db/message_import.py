@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from db.forget import NOBODY
 from db.models import ConversationId, MessageRow
@@ -45,6 +46,26 @@ async def link_quotes(conn: Connection, quotes: Sequence[Quote]) -> None:
             "nobody": NOBODY,
         },
     )
+
+
+async def forgotten(
+    conn: Connection, senders: Collection[tuple[ConversationId, int]]
+) -> dict[tuple[ConversationId, int], datetime]:
+    """Tell which senders, (conversation, user), had themselves forgotten: when the newest of what was emptied was said."""
+    if not senders:
+        return {}
+    asked = list(senders)
+    cur = await conn.execute(
+        """
+        SELECT m.conversation_id, m.sender_id, max(m.sent_at)
+        FROM unnest(%(conversations)s::bigint[], %(users)s::bigint[]) AS a(conversation_id, user_id)
+        JOIN messages m ON m.conversation_id = a.conversation_id AND m.sender_id = a.user_id
+        WHERE m.sender_name = %(nobody)s AND m.body = '' AND m.withdrawn_at IS NOT NULL
+        GROUP BY m.conversation_id, m.sender_id
+        """,
+        {"conversations": [item[0] for item in asked], "users": [item[1] for item in asked], "nobody": NOBODY},
+    )
+    return {(conversation, user): upto for conversation, user, upto in await cur.fetchall()}
 
 
 async def mark_read(conn: Connection, conversation_id: ConversationId, *, before: int, upto: int) -> None:

@@ -33,6 +33,8 @@ NEAR = 2000
 @dataclass(frozen=True, slots=True)
 class _Read:
     line: MessageLine
+    number: int
+    """Of its line in the file."""
     key: ConversationKey
     account_id: int
     message_id: int
@@ -74,9 +76,9 @@ class MessageImport:
             self.report.note(line.number, str(error))
             return
         if message.account_id is not None and message.message_id is not None:
-            self._batch.append(_Read(message, key, message.account_id, message.message_id))
+            self._batch.append(_Read(message, line.number, key, message.account_id, message.message_id))
         else:
-            self._batch.append(_Read(message, key, IMPORTED, self._known_as(message, key)))
+            self._batch.append(_Read(message, line.number, key, IMPORTED, self._known_as(message, key)))
 
     def _where(self, message: MessageLine) -> ConversationKey:
         key = message.key or self._key
@@ -107,12 +109,27 @@ class MessageImport:
             places = {row.key: row for row in rows}
             for key, row in places.items():
                 self._inhabited.setdefault(key, row.last_pos > 0)
-            stored = await self._store(conn, batch, places)
+            welcome = await self._without_forgotten(conn, batch, places)
+            stored = await self._store(conn, welcome, places)
         self.report.new += sum(item.fresh for item in stored)
         self.report.known += sum(not item.fresh for item in stored)
         if time.monotonic() - self._told_at >= LOG_SECONDS:
             self._told_at = time.monotonic()
             logger.info("导入消息：读了 %d 行，新存下 %d 条", self.report.lines, self.report.new)
+
+    async def _without_forgotten(
+        self, conn: Connection, batch: Sequence[_Read], places: dict[ConversationKey, Conversation]
+    ) -> list[_Read]:
+        """Leave out what members said before they asked to be forgotten."""
+        forgotten = await message_import.forgotten(conn, {(places[item.key].id, item.line.sender_id) for item in batch})
+        welcome: list[_Read] = []
+        for item in batch:
+            upto = forgotten.get((places[item.key].id, item.line.sender_id))
+            if upto is None or item.line.sent_at > upto:
+                welcome.append(item)
+            else:
+                self.report.note(item.number, "这位成员要求过忘记，那之前说的不再存下")
+        return welcome
 
     async def _store(self, conn: Connection, batch: Sequence[_Read], places: dict[ConversationKey, Conversation]) -> list[Stored]:
         messages = [self._message(item, places[item.key]) for item in batch]

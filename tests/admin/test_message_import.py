@@ -271,3 +271,22 @@ async def test_who_was_forgotten_does_not_come_back_with_the_same_file(api: Asyn
         await forget.member(conn, place.id, MING)
     assert (await bring(api, *lines))["new"] == 0
     assert {item["text"] for item in await stored(api)} == {""}
+
+
+async def test_what_was_forgotten_does_not_come_back_from_a_file_and_what_came_after_does(api: AsyncClient, view: View) -> None:
+    await bring(api, a_line(0, "开头", WEI))
+    await hear(view, OTHER_GROUP, 55, "我的秘密", sender_id=MING, sent_at=START + timedelta(minutes=5), real_seq=900)
+    place = await place_of(view, OTHER_GROUP)
+    async with view.database.transaction() as conn:
+        await forget.member(conn, place.id, MING)
+    report = await bring(api, a_line(4, "更早的秘密"), a_line(5, "我的秘密"), a_line(5, "别人的", WEI), a_line(6, "我回来了"))
+    assert (report["lines"], report["new"], report["failed"]) == (4, 2, 2)
+    assert report["errors"] == [{"line": number, "detail": "这位成员要求过忘记，那之前说的不再存下"} for number in (1, 2)]
+    assert [item["text"] for item in await stored(api)] == ["开头", "", "别人的", "我回来了"]
+
+
+async def test_a_member_who_was_forgotten_elsewhere_is_not_refused(api: AsyncClient, view: View, seeded: Seeded) -> None:
+    assert seeded
+    async with view.database.transaction() as conn:
+        await forget.member(conn, (await place_of(view, GROUP)).id, MING)
+    assert (await bring(api, a_line(1, "这个群的话")))["new"] == 1
