@@ -45,7 +45,7 @@ async def near(
     """Find the row of a pair: the same letter for letter, else the nearest whose phrase and situation are both close.
 
     Situations are close by their words, or by their vectors where both live in one space (``cosine``: from which on).
-    A row that was merged stands for the one that it was merged into. The row found is held until the commit.
+    A row that was merged stands for the one that it was merged into.
     """
     async with conn.cursor(row_factory=class_row(Near)) as cur:
         await cur.execute(
@@ -69,7 +69,6 @@ async def near(
             SELECT x.id, x.status
             FROM close c
             JOIN expressions x ON x.id = c.id
-            FOR NO KEY UPDATE OF x
             """,
             {
                 "conversation": conversation_id,
@@ -85,6 +84,16 @@ async def near(
             },
         )
         return await cur.fetchone()
+
+
+async def hold(conn: Connection, ids: Sequence[ExpressionId]) -> dict[ExpressionId, Near]:
+    """Read rows, all at once in the order of everybody, and keep others from changing them until the commit."""
+    async with conn.cursor(row_factory=class_row(Near)) as cur:
+        await cur.execute(
+            "SELECT id, status FROM expressions WHERE id = ANY(%(ids)s::bigint[]) ORDER BY id FOR NO KEY UPDATE",
+            {"ids": list(ids)},
+        )
+        return {row.id: row for row in await cur.fetchall()}
 
 
 async def insert(conn: Connection, conversation_id: ConversationId, found: Found) -> ExpressionId | None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from db import evidence, expression_findings, slang_learning
 from db.evidence import MOST, Cited
-from db.expression_findings import Found
+from db.expression_findings import Found, Near
 from db.expressions import Pair, read_pair
 from db.learned_models import LearnTask
 from db.memory_models import GROUP, Vector
@@ -147,12 +147,17 @@ class ExpressionFindings:
     async def store(self, conn: Connection) -> Mapping[str, int]:
         """Write them; near ones become one row. Counts ``expressions``, new ones only. Must run inside a transaction."""
         valid = await self._valid(conn)
-        new = 0
+        found: list[Found] = []
         for item in self.seen:
             messages = tuple(row for label in item.labels if (row := self.batch.rows[label]) in valid)
             if messages:
-                vector = self.vectors.get(item.pair.situation)
-                new += await self._write(conn, Found(item.pair, item.confidence, vector, messages))
+                found.append(Found(item.pair, item.confidence, self.vectors.get(item.pair.situation), messages))
+        near = [await self._near(conn, one) for one in found]
+        held = await expression_findings.hold(conn, [row.id for row in near if row is not None])
+        new = 0
+        for one, row in zip(found, near, strict=True):
+            # What was new may be near to what was written just before.
+            new += await self._write(conn, one, await self._near(conn, one) if row is None else held.get(row.id))
         return {"expressions": new} if new else {}
 
     async def _valid(self, conn: Connection) -> frozenset[int]:
@@ -166,10 +171,12 @@ class ExpressionFindings:
             found.update((await evidence.check(conn, cited)).messages)
         return frozenset(found)
 
-    async def _write(self, conn: Connection, found: Found) -> bool:
-        """Write one; True where it is a new row. What a person rejected stays as it is."""
+    async def _near(self, conn: Connection, found: Found) -> Near | None:
+        return await expression_findings.near(conn, self.batch.conversation.id, found.pair, found.vector, self.near)
+
+    async def _write(self, conn: Connection, found: Found, near: Near | None) -> bool:
+        """Write one, on the row that is near; True where it is a new row. What a person rejected stays as it is."""
         where = self.batch.conversation.id
-        near = await expression_findings.near(conn, where, found.pair, found.vector, self.near)
         if near is not None:
             if near.status != "rejected":
                 await expression_findings.support(conn, near.id, found)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from db import unlearned
+from db import expressions, unlearned
 from db.learned_models import ExpressionId
 from db.models import Json, JsonObject
 from db.pool import Database
@@ -248,6 +248,22 @@ async def test_a_withdrawal_and_a_batch_at_once_leave_no_candidate_without_evide
         await world.blocked()
     await withdrawing
     assert await world.all() == []
+
+
+async def test_rows_are_held_lowest_number_first_whatever_the_order_of_the_answer(learning: Learning) -> None:
+    world = learning.world
+    await world.talk("又修仙呢", "冲冲冲")
+    first = await world.put("有人熬夜", "又修仙呢")
+    second = await world.put("准备打游戏", "冲冲冲")
+    learning.asked.script(TASK, answers(items=[item("准备打游戏", "冲冲冲", 2), item("有人熬夜", "又修仙呢", 1)]))
+    findings = await infer(learning.task, world, await batch_of(world, "expressions", 1, 2))
+    async with world.database.transaction() as conn:
+        await expressions.hold(conn, first)
+        storing = asyncio.create_task(store(world, findings))
+        await world.blocked()
+        await conn.execute("SELECT FROM expressions WHERE id = %(id)s FOR UPDATE NOWAIT", {"id": second})
+    assert await storing == {}
+    assert (await world.supporting(first), await world.supporting(second)) == ([1], [2])
 
 
 async def test_an_unfit_item_costs_only_itself(learning: Learning) -> None:
