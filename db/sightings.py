@@ -40,7 +40,8 @@ class NewMessage:
     call: CallKind | None = None
     called_account: int = 0
     second_sight: bool = False
-    """It may be stored already without an id that shows it: an own message, or a file and its upload notice."""
+    """It may be stored already without an id that shows it: an own message, a file and its upload notice, or history that an
+    import brought before."""
     withdrawn_at: datetime | None = None
     withdrawn_by: int | None = None
 

@@ -83,7 +83,7 @@ def compose(record: Incoming, around: Surroundings) -> Composed:
         backfilled=around.late,
         call=call.kind if call is not None else None,
         called_account=call.account_id if call is not None else 0,
-        second_sight=is_self or record.file_name is not None,
+        second_sight=is_self or record.file_name is not None or around.late,
     )
     return Composed(message, command)
 

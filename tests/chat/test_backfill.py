@@ -222,3 +222,30 @@ async def test_a_storm_of_reconnects_asks_a_bounded_number_of_times(world: World
     assert len(archive.called("get_group_list")) <= 3
     assert len(await bodies(world)) == 10
     assert len(await world.rows("SELECT FROM accounts WHERE connected")) == 1
+
+
+async def test_history_that_an_import_brought_before_is_not_stored_again(world: World, archive: Archive) -> None:
+    archive.remember(1, 30)
+    archive.history.append({**archive.history[-1], "message_id": 10_031, "real_seq": "31"})
+    [place] = await world.rows(
+        "INSERT INTO conversations (kind, target_id, last_pos) VALUES ('group', %(g)s, 20) RETURNING id", g=GROUP
+    )
+    await world.rows(
+        """
+        WITH brought AS (
+            INSERT INTO messages (conversation_id, pos, sender_id, sender_name, text, body, sent_at, backfilled)
+            SELECT %(place)s, n, %(wei)s, '阿伟', h.body, h.body, to_timestamp(h.at), true
+            FROM unnest(%(bodies)s::text[], %(times)s::bigint[]) WITH ORDINALITY AS h(body, at, n)
+            RETURNING id, pos
+        )
+        INSERT INTO message_keys (account_id, message_id, message) SELECT 0, 777000 + pos, id FROM brought RETURNING message
+        """,
+        place=place["id"],
+        wei=WEI,
+        bodies=[f"第{number}句" for number in range(11, 31)],
+        times=[item["time"] for item in archive.history[10:30]],
+    )
+    world.connect()
+    await stored(world, 21)
+    await world.settle()
+    assert (await bodies(world)).count("第30句") == 2
