@@ -18,9 +18,7 @@ RARE = 50
 """A word is rare that stands in fewer than one of so many texts."""
 
 
-async def fitting(
-    conn: Connection, conversation_id: ConversationId, text: str, *, limit: int = MOST
-) -> list[KnownExpression]:
+async def fitting(conn: Connection, conversation_id: ConversationId, text: str, *, limit: int = MOST) -> list[KnownExpression]:
     """Find the approved expressions whose situation fits a text, most fitting first; none where nothing fits.
 
     Only those whose evidence stands, or that a person vouches for. Words decide: a cosine that means "fits" differs from
