@@ -88,7 +88,7 @@ async def test_an_unlocked_term_needs_standing_evidence(world: SlangWorld) -> No
     assert await world.prompted("开黑") == []
     assert await world.looked_up("开黑") == []
     left = await world.there(row)
-    assert (left.status, left.meaning, left.evidence, left.occurrences) == ("approved", "一起打游戏", 0, 0)
+    assert (left.status, left.meaning, left.evidence, left.occurrences) == ("approved", "", 0, 0)
 
 
 async def test_a_term_without_a_meaning_is_not_shown(world: SlangWorld) -> None:
