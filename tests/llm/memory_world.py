@@ -11,7 +11,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from db.memory_models import MemoryKind, Subject
-from db.models import JsonObject
+from db.models import JsonObject, TurnId
 from llm.embedding.types import TextKind, Values, unit
 from llm.memory.merge import StructuredModels
 from llm.memory.save import Saved, SaveRequest
@@ -82,11 +82,12 @@ class Saving:
         shown: Sequence[int] | None = None,
         daily_limit: int | None = None,
     ) -> Saved:
-        """Save a claim; without ``shown``, its evidence was shown."""
+        """Save a claim; without ``shown``, its evidence was shown. With a limit, as a turn does."""
         request = SaveRequest(
             self.world.conversation, about, kind, content, labels, frozenset(labels if shown is None else shown), "agent"
         )
-        return await self.memory.save(request, CallContext("memory_merge", self.world.conversation, daily_limit=daily_limit))
+        turn = None if daily_limit is None else TurnId(1)
+        return await self.memory.save(request, CallContext("memory_merge", self.world.conversation, turn, daily_limit))
 
     def questions(self) -> list[str]:
         """What the judge was asked."""
