@@ -84,8 +84,9 @@ class DatabaseFactory:
 
     async def clone(self, template_url: str) -> str:
         """Copy a database that nobody is connected to; returns the copy's URL."""
+        # Its files are copied as they are: through the log a copy takes six times as long.
         template = urlsplit(template_url).path[1:]
-        statement = sql.SQL("CREATE DATABASE {name} TEMPLATE {template} STRATEGY wal_log")
+        statement = sql.SQL("CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         return await self._create(statement, template)
 
     async def drop(self, url: str) -> None:
