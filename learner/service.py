@@ -15,6 +15,7 @@ from db.learned_models import LEARN_TASKS, LearnTask
 from db.learner import Where, Work
 from db.models import Conversation, ConversationId
 from db.pool import Database, DatabaseUnavailable
+from db.stopping import stop
 from db.usage import TaskTokens, learner_tasks_since
 from learner.engine import Ground, Run, Tally
 from learner.expressions import ExpressionsTask
@@ -183,9 +184,7 @@ class Learner:
     async def aclose(self) -> None:
         """Stop what runs; what was not stored yet is left as it was."""
         self._closed = True
-        for job in self._jobs:
-            job.cancel()
-        await asyncio.gather(*self._jobs, return_exceptions=True)
+        await stop(self._jobs)
 
     async def _supervised(self, work: Coroutine[object, object, T]) -> T:
         """Do work that ``aclose`` can stop."""

@@ -13,6 +13,7 @@ from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
 from db.models import ConversationId, JsonObject, ModelCall
+from db.stopping import stop
 from llm.capabilities import capabilities_of, structured_mode
 from llm.client import RetryPolicy, ServiceClient
 from llm.demo import DEMO_MODEL, DemoBackend
@@ -266,8 +267,7 @@ class _Health:
     async def aclose(self) -> None:
         """Stop looking."""
         if self._look is not None:
-            self._look.cancel()
-            await asyncio.gather(self._look, return_exceptions=True)
+            await stop([self._look])
 
 
 def _ms(started: float) -> int:

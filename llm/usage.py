@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from db.models import ConversationId, ModelCall
 from db.pool import Database, DatabaseUnavailable
+from db.stopping import stop
 from db.usage import calls_since, learner_tokens_since, record_calls
 
 logger = logging.getLogger(__name__)
@@ -168,6 +169,5 @@ class UsageBook:
         if not await self.flush():
             logger.error("关闭时还有 %d 条模型调用记录没有写进数据库", len(self._queue))
         if self._writer is not None:
-            self._writer.cancel()
-            await asyncio.gather(self._writer, return_exceptions=True)
+            await stop([self._writer])
             self._writer = None

@@ -21,6 +21,7 @@ from db.embeddings import (
 )
 from db.memory_models import MemoryId, Vector
 from db.pool import Connection, Database, DatabaseUnavailable
+from db.stopping import stop
 from db.vectors import vector_literal
 from llm.embedding.progress import ProgressReport
 from llm.embedding.service import Embeddings
@@ -205,8 +206,7 @@ class EmbeddingKeeper:
     async def aclose(self) -> None:
         """Stop. What is not done waits for the next start."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await stop([self._task])
         self._report.end()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from db.memory_models import Vector
 from db.pool import Database, DatabaseUnavailable
+from db.stopping import stop
 from llm.embedding.cache import VectorCache
 from llm.embedding.desk import Desk, Job
 from llm.embedding.local import LocalBackend
@@ -286,9 +287,7 @@ class Embeddings:
             return
         self._closed = True
         tasks = [*self._tasks, *([self._look] if self._look else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stop(tasks)
         self._desk.settle_all(EmbeddingUnavailable(CLOSED))
         await self._backend.aclose()
 
