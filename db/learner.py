@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import psycopg
 from psycopg.rows import class_row, scalar_row
 
+from db.learnable import LEARNABLE
 from db.learned_models import LearnTask
 from db.models import ConversationId, MessageRow
 from db.pool import Connection, Database
@@ -53,11 +54,17 @@ class Due:
     since: datetime
 
 
+_LEARNING = """
+    c.learning AND c.left_at IS NULL AND (%(only)s::bigint IS NULL OR c.id = %(only)s)
+    AND coalesce(c.enabled, c.target_id = ANY(CASE c.kind WHEN 'group' THEN %(groups)s::bigint[] ELSE %(friends)s::bigint[] END))
+"""
+
+
 async def due(conn: Connection, where: Where, works: Sequence[Work], now: datetime, *, limit: int = 1000) -> list[Due]:
     """Find the conversations that are due, the longest waiting first: since a message came, or since they had their turn."""
     async with conn.cursor(row_factory=class_row(Due)) as cur:
         await cur.execute(
-            """
+            f"""
             WITH tasks AS (
                 SELECT * FROM unnest(%(tasks)s::text[], %(afters)s::text[]) WITH ORDINALITY AS t(task, after, no)
             ), standing AS (
@@ -67,10 +74,7 @@ async def due(conn: Connection, where: Where, works: Sequence[Work], now: dateti
                 CROSS JOIN tasks t
                 LEFT JOIN learner_cursors k ON k.conversation_id = c.id AND k.task = t.task
                 LEFT JOIN learner_cursors b ON b.conversation_id = c.id AND b.task = t.after
-                WHERE c.learning AND c.left_at IS NULL
-                  AND (%(only)s::bigint IS NULL OR c.id = %(only)s)
-                  AND coalesce(c.enabled, c.target_id = ANY(CASE c.kind WHEN 'group' THEN %(groups)s::bigint[]
-                                                            ELSE %(friends)s::bigint[] END))
+                WHERE {_LEARNING}
                   AND (k.retry_at IS NULL OR k.retry_at <= %(now)s)
             )
             SELECT s.id AS conversation_id, array_agg(s.task ORDER BY s.no) AS tasks,
@@ -80,12 +84,7 @@ async def due(conn: Connection, where: Where, works: Sequence[Work], now: dateti
                 SELECT count(*) AS seen, count(*) FILTER (WHERE l.counts) AS fresh,
                        min(l.sent_at) FILTER (WHERE l.counts) AS oldest, min(l.stored_at) AS stored_at
                 FROM (SELECT m.sent_at, m.stored_at,
-                             m.kind = 'message' AND m.text <> '' AND m.withdrawn_at IS NULL
-                             AND NOT (m.is_self OR m.is_robot OR m.is_command)
-                             AND NOT EXISTS (SELECT FROM members p WHERE p.conversation_id = m.conversation_id
-                                               AND p.user_id = m.sender_id AND p.is_robot)
-                             AND NOT EXISTS (SELECT FROM unlearned u WHERE u.conversation_id = m.conversation_id
-                                               AND u.user_id = m.sender_id) AS counts
+                             {LEARNABLE} AS counts
                       FROM messages m
                       WHERE m.conversation_id = s.id AND m.pos > s.pos AND m.pos <= s.upto
                       ORDER BY m.pos
@@ -118,14 +117,11 @@ async def broken(conn: Connection, where: Where, task: LearnTask, now: datetime)
     """List the conversations with topics that wait for a summary, unless the task waits after a failure."""
     async with conn.cursor(row_factory=scalar_row) as cur:
         await cur.execute(
-            """
+            f"""
             SELECT c.id
             FROM conversations c
             LEFT JOIN learner_cursors k ON k.conversation_id = c.id AND k.task = %(task)s
-            WHERE c.learning AND c.left_at IS NULL
-              AND (%(only)s::bigint IS NULL OR c.id = %(only)s)
-              AND coalesce(c.enabled, c.target_id = ANY(CASE c.kind WHEN 'group' THEN %(groups)s::bigint[]
-                                                        ELSE %(friends)s::bigint[] END))
+            WHERE {_LEARNING}
               AND (k.retry_at IS NULL OR k.retry_at <= %(now)s)
               AND EXISTS (SELECT FROM topics t WHERE t.conversation_id = c.id AND t.stale)
             ORDER BY c.id

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from psycopg.rows import class_row, scalar_row
 
+from db.learnable import LEARNABLE
 from db.learned_models import LearnTask
 from db.models import ConversationId, MessageRow
 from db.pool import Connection
@@ -46,15 +47,11 @@ async def read(conn: Connection, stretch: Stretch, *, line_chars: int) -> list[N
     """
     async with conn.cursor(row_factory=class_row(Next)) as cur:
         await cur.execute(
-            """
+            f"""
             WITH ahead AS (
                 SELECT m.id, m.pos, least(char_length(m.body), %(line)s) AS chars,
                        m.withdrawn_at IS NULL AND NOT m.is_command AND m.body <> '' AND k.message IS NULL AS shown,
-                       m.kind = 'message' AND m.text <> '' AND NOT (m.is_self OR m.is_robot)
-                       AND NOT EXISTS (SELECT FROM members p WHERE p.conversation_id = m.conversation_id
-                                         AND p.user_id = m.sender_id AND p.is_robot)
-                       AND NOT EXISTS (SELECT FROM unlearned u WHERE u.conversation_id = m.conversation_id
-                                         AND u.user_id = m.sender_id) AS spoken
+                       {LEARNABLE} AS spoken
                 FROM messages m
                 LEFT JOIN learner_skipped k ON k.message = m.id AND k.task = %(task)s
                 WHERE m.conversation_id = %(conversation)s AND m.pos > %(after)s AND m.pos <= %(upto)s

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from psycopg.rows import class_row
 
+from db.learnable import LEARNABLE
 from db.learned_models import LearnTask
 from db.models import ConversationId
 from db.pool import Connection
@@ -40,7 +41,7 @@ async def standings(conn: Connection, conversations: Sequence[ConversationId], t
     """Read where these tasks stand in these conversations, in the order of both."""
     async with conn.cursor(row_factory=class_row(TaskStanding)) as cur:
         await cur.execute(
-            """
+            f"""
             SELECT c.id AS conversation_id, t.task, coalesce(k.pos, 0) AS pos, coalesce(k.failures, 0) AS failures,
                    k.retry_at, k.last_error, k.ran_at, w.lag, w.waiting_since,
                    (SELECT count(*) FROM learner_skipped x JOIN messages m ON m.id = x.message
@@ -53,12 +54,7 @@ async def standings(conn: Connection, conversations: Sequence[ConversationId], t
                 FROM (SELECT m.stored_at
                       FROM messages m
                       WHERE m.conversation_id = c.id AND m.pos > coalesce(k.pos, 0)
-                        AND m.kind = 'message' AND m.text <> '' AND m.withdrawn_at IS NULL
-                        AND NOT (m.is_self OR m.is_robot OR m.is_command)
-                        AND NOT EXISTS (SELECT FROM members p WHERE p.conversation_id = m.conversation_id
-                                          AND p.user_id = m.sender_id AND p.is_robot)
-                        AND NOT EXISTS (SELECT FROM unlearned u WHERE u.conversation_id = m.conversation_id
-                                          AND u.user_id = m.sender_id)
+                        AND {LEARNABLE}
                       ORDER BY m.pos
                       LIMIT %(most)s) AS l
             ) AS w

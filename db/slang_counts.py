@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from db.learnable import LEARNABLE
 from db.models import ConversationId
 from db.pool import Connection
 from db.slang_terms import needle
@@ -11,15 +12,11 @@ from db.slang_terms import needle
 ZONE = "Asia/Shanghai"
 
 
-_SAID = """
+_SAID = f"""
     SELECT DISTINCT w.id, m.id AS message, m.sender_id, m.sent_at
     FROM unnest(%(ids)s::bigint[], %(conversations)s::bigint[], %(needles)s::text[]) AS w (id, conversation_id, needle)
     JOIN messages m ON ARRAY[m.conversation_id] && ARRAY[w.conversation_id] AND m.search LIKE '%%' || w.needle || '%%'
-    LEFT JOIN members p ON p.conversation_id = m.conversation_id AND p.user_id = m.sender_id
-    WHERE m.withdrawn_at IS NULL AND m.kind = 'message' AND NOT (m.is_self OR m.is_robot OR m.is_command)
-      AND NOT coalesce(p.is_robot, false)
-      AND NOT EXISTS (SELECT FROM unlearned u WHERE u.conversation_id = m.conversation_id AND u.user_id = m.sender_id)
-      AND m.sender_id IS DISTINCT FROM %(without)s::bigint
+    WHERE {LEARNABLE} AND m.sender_id IS DISTINCT FROM %(without)s::bigint
 """
 """The messages of people who may be learned from in which terms stand: each once for a term, in however many spellings."""
 

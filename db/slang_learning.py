@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from psycopg.rows import class_row, scalar_row
 
+from db.learnable import LEARNABLE
 from db.learned_models import SlangId
 from db.models import ConversationId
 from db.pool import Connection
@@ -117,22 +118,17 @@ async def newest_uses(
     """Find the newest messages of people that hold terms (number, needle), at most ``limit`` for each, newest first."""
     async with conn.cursor(row_factory=class_row(Use)) as cur:
         await cur.execute(
-            """
-            SELECT w.no, m.id AS message, m.text
+            f"""
+            SELECT w.no, r.id AS message, r.text
             FROM unnest(%(numbers)s::bigint[], %(needles)s::text[]) AS w (no, needle)
             CROSS JOIN LATERAL (
-                SELECT a.id, a.pos, a.text
-                FROM messages a
-                LEFT JOIN members p ON p.conversation_id = a.conversation_id AND p.user_id = a.sender_id
-                WHERE a.conversation_id = %(conversation)s AND a.search LIKE '%%' || w.needle || '%%'
-                  AND a.withdrawn_at IS NULL AND a.kind = 'message' AND NOT (a.is_self OR a.is_robot OR a.is_command)
-                  AND NOT coalesce(p.is_robot, false)
-                  AND NOT EXISTS (SELECT FROM unlearned u
-                                  WHERE u.conversation_id = a.conversation_id AND u.user_id = a.sender_id)
-                ORDER BY a.pos DESC
+                SELECT m.id, m.pos, m.text
+                FROM messages m
+                WHERE m.conversation_id = %(conversation)s AND m.search LIKE '%%' || w.needle || '%%' AND {LEARNABLE}
+                ORDER BY m.pos DESC
                 LIMIT %(limit)s
-            ) AS m
-            ORDER BY m.pos DESC
+            ) AS r
+            ORDER BY r.pos DESC
             """,
             {
                 "conversation": conversation_id,

@@ -10,6 +10,7 @@ from typing import TypeVar
 from psycopg import AsyncCursor
 from psycopg.rows import class_row, scalar_row
 
+from db.learnable import LEARNABLE
 from db.learned_models import SlangId
 from db.models import ConversationId
 from db.pool import Connection
@@ -21,13 +22,6 @@ REST = 0.25
 """What is left of the score of a candidate that a mining did not find again."""
 KEPT = 500
 """Mined candidates of one conversation that nobody has looked at: beyond these, the worst go."""
-
-_SAID = """
-    m.withdrawn_at IS NULL AND m.kind = 'message' AND m.text <> '' AND NOT (m.is_self OR m.is_robot OR m.is_command)
-    AND NOT EXISTS (SELECT FROM members p WHERE p.conversation_id = m.conversation_id AND p.user_id = m.sender_id AND p.is_robot)
-    AND NOT EXISTS (SELECT FROM unlearned u WHERE u.conversation_id = m.conversation_id AND u.user_id = m.sender_id)
-"""
-"""Said by a person who may be learned from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +73,7 @@ async def window(
             FROM (SELECT m.pos, m.id AS message, m.sender_id AS speaker, left(m.text, %(chars)s) AS text,
                          (m.sent_at AT TIME ZONE %(zone)s)::date - DATE '2000-01-01' AS day
                   FROM messages m
-                  WHERE m.conversation_id = %(conversation)s AND m.pos <= %(upto)s AND {_SAID}
+                  WHERE m.conversation_id = %(conversation)s AND m.pos <= %(upto)s AND {LEARNABLE}
                   ORDER BY m.pos DESC
                   LIMIT %(limit)s) AS w
             ORDER BY w.pos
@@ -105,7 +99,7 @@ async def others(conn: Connection, *, conversations: int, each: int, chars: int)
             FROM lively l
             CROSS JOIN LATERAL (
                 SELECT left(m.text, %(chars)s) AS text FROM messages m
-                WHERE m.conversation_id = l.id AND {_SAID}
+                WHERE m.conversation_id = l.id AND {LEARNABLE}
                 ORDER BY m.pos DESC
                 LIMIT %(each)s
             ) AS r

@@ -1,4 +1,4 @@
-"""What the bot is called in a conversation: no phrase and no alias of the group."""
+"""What the bot is called in a conversation: no term, phrase or alias of the group."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from db.pool import Database
 from db.slang_learning import Mined
 from db.slang_terms import occurs, term_key
 from learner.fields import MOST_LABELS
+from learner.own_names import own_names
 from learner.slang_asking import CANDIDATES, SlangAnswer, SlangItem, candidates_prompt
 from learner.slang_findings import Confirmed, SlangFindings
 from learner.slang_meanings import MeaningKeeper
@@ -17,7 +18,7 @@ from learner.slang_rules import is_number, name_keys, read_meaning, read_term
 from learner.task import Batch
 from llm.memory.merge import StructuredModels
 from llm.types import CallContext
-from persona.loader import PersonaMissing, Personas
+from persona.loader import Personas
 from settings import Settings
 
 SIZE = 100
@@ -84,15 +85,8 @@ class SlangTask:
             return []
         async with self._database.connection() as conn:
             names = await slang_learning.names_like(conn, batch.conversation.id, [item.term for item in found])
-        taken = name_keys([*names, *self._own_names(batch)])
+        taken = name_keys([*names, *own_names(self._personas, self._settings, batch.conversation)])
         return [item for item in found if item.key not in taken]
-
-    def _own_names(self, batch: Batch) -> tuple[str, ...]:
-        try:
-            persona = self._personas.get(batch.conversation.persona or self._settings.persona).names
-        except PersonaMissing:
-            persona = ()
-        return (*self._settings.bot_names, *persona)
 
 
 def read_items(items: Sequence[SlangItem], said: Mapping[int, str], mined: Sequence[Mined]) -> list[Confirmed]:

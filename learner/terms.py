@@ -24,9 +24,10 @@ from learner.mining.score import Elsewhere
 from learner.mining.surface import surface
 from learner.mining.text import TEXT_CHARS, Said
 from learner.others import Others
+from learner.own_names import own_names
 from learner.task import Batch
 from llm.types import CallContext
-from persona.loader import PersonaMissing, Personas
+from persona.loader import Personas
 from settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -62,24 +63,18 @@ class TermsTask:
         async with self._database.connection() as conn:
             limit = WINDOW if full else max(1, batch.upto - batch.from_pos)
             heard = await slang_mining.window(conn, where, batch.upto, limit=limit, chars=TEXT_CHARS, zone=zone)
-            names = [*await slang_mining.names(conn, where), *self._own_names(batch)] if full else []
+            names = await slang_mining.names(conn, where) if full else []
             known = await slang_mining.spellings(conn, where)
         said = [Said(item.message, item.speaker, item.day, item.text) for item in heard]
         terms: Sequence[Term] = ()
         if full and said:
             elsewhere = await self._others.without(where)
+            names += own_names(self._personas, self._settings, batch.conversation)
             keys = [term_key(text) for _, text in known]
             terms = await asyncio.to_thread(_mine, said, elsewhere, name_keys(names), keys)
         fresh = _fresh(batch, heard)
         used = await asyncio.to_thread(_used, known, fresh) if known and fresh else {}
         return TermFindings(where, zone, full, tuple(terms), used)
-
-    def _own_names(self, batch: Batch) -> tuple[str, ...]:
-        try:
-            persona = self._personas.get(batch.conversation.persona or self._settings.persona).names
-        except PersonaMissing:
-            persona = ()
-        return (*self._settings.bot_names, *persona)
 
 
 @dataclass(frozen=True, slots=True)
