@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from psycopg.rows import class_row
 
+from db.fitting_words import WEIGHT, WORDS, word_values
 from db.learned_models import KnownExpression
 from db.models import ConversationId
 from db.pool import Connection
-from db.text_query import read_query
 
 MOST = 5
-WORDS = 64
+MOST_WORDS = 64
 """Words of the text that count."""
-ENOUGH_WORDS = 2
-"""Words that a situation must share with the text; one is enough where it is rare."""
-RARE = 50
-"""A word is rare that stands in fewer than one of so many texts."""
 
 
 async def fitting(conn: Connection, conversation_id: ConversationId, text: str, *, limit: int = MOST) -> list[KnownExpression]:
@@ -24,26 +20,17 @@ async def fitting(conn: Connection, conversation_id: ConversationId, text: str, 
     Only those whose evidence stands, or that a person vouches for. Words decide: a cosine that means "fits" differs from
     model to model.
     """
-    query = read_query(0, text)
-    words = [term for term in query.terms if term.word][:WORDS] if query else []
-    if not words:
+    words = word_values(text, MOST_WORDS)
+    if not words["words"]:
         return []
     async with conn.cursor(row_factory=class_row(KnownExpression)) as cur:
         await cur.execute(
-            """
-            WITH stats AS (
-                SELECT coalesce(max(documents), 1)::float8 AS documents FROM search_stats
-            ), words AS (
-                SELECT w.needle, ln(1 + s.documents / (1 + coalesce(t.df, 0))) AS weight,
-                       coalesce(t.df, 0) * %(rare)s < s.documents AS rare
-                FROM unnest(%(words)s::text[], %(needles)s::text[]) AS w (word, needle)
-                CROSS JOIN stats s
-                LEFT JOIN search_terms t ON t.term = w.word
-            )
+            f"""
+            WITH {WORDS}
             SELECT x.id, x.situation, x.phrase
             FROM expressions x
             CROSS JOIN LATERAL (
-                SELECT CASE WHEN count(*) >= %(enough)s OR bool_or(w.rare) THEN sum(w.weight) END AS weight
+                SELECT {WEIGHT}
                 FROM words w
                 WHERE strpos(x.search, w.needle) > 0
             ) AS r
@@ -56,10 +43,7 @@ async def fitting(conn: Connection, conversation_id: ConversationId, text: str, 
             """,
             {
                 "conversation": conversation_id,
-                "words": [term.text for term in words],
-                "needles": [term.needle for term in words],
-                "rare": RARE,
-                "enough": ENOUGH_WORDS,
+                **words,
                 "limit": limit,
             },
         )

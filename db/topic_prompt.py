@@ -8,20 +8,16 @@ from datetime import datetime
 
 from psycopg.rows import class_row
 
+from db.fitting_words import WEIGHT, WORDS, word_values
 from db.learned_models import KnownTopic, TopicId
 from db.models import ConversationId
 from db.pool import Connection
-from db.text_query import read_query
 
 MOST = 3
 LOOKED = 150
 """Latest topics of a conversation that a text may recall."""
-WORDS = 48
+MOST_WORDS = 48
 """Words of the text that count."""
-ENOUGH_WORDS = 2
-"""Words that a topic must share with the text to be recalled by it; one is enough where it is rare."""
-RARE = 50
-"""A word is rare that stands in fewer than one of so many texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +37,11 @@ async def touched(
 
     Each with the newest version of its summary that is in use; a topic without one is left out.
     """
-    query = read_query(0, text)
-    words = [term for term in query.terms if term.word][:WORDS] if query else []
+    words = word_values(text, MOST_WORDS)
     async with conn.cursor(row_factory=class_row(_Row)) as cur:
         await cur.execute(
-            """
-            WITH stats AS (
-                SELECT coalesce(max(documents), 1)::float8 AS documents FROM search_stats
-            ), words AS (
-                SELECT w.needle, ln(1 + s.documents / (1 + coalesce(t.df, 0))) AS weight,
-                       coalesce(t.df, 0) * %(rare)s < s.documents AS rare
-                FROM unnest(%(words)s::text[], %(needles)s::text[]) AS w (word, needle)
-                CROSS JOIN stats s
-                LEFT JOIN search_terms t ON t.term = w.word
-            ), answered AS (
+            f"""
+            WITH {WORDS}, answered AS (
                 SELECT x.topic_id AS id, max(m.pos) AS pos
                 FROM messages m
                 JOIN topic_messages x ON x.message = m.id
@@ -75,7 +62,7 @@ async def touched(
             ) AS s
             LEFT JOIN answered a ON a.id = t.id
             CROSS JOIN LATERAL (
-                SELECT CASE WHEN count(*) >= %(enough)s OR bool_or(w.rare) THEN sum(w.weight) END AS weight
+                SELECT {WEIGHT}
                 FROM words w
                 WHERE strpos(s.search, w.needle) > 0
             ) AS r
@@ -85,11 +72,8 @@ async def touched(
             {
                 "conversation": conversation_id,
                 "quoted": list(quoted),
-                "words": [term.text for term in words],
-                "needles": [term.needle for term in words],
+                **words,
                 "looked": LOOKED,
-                "rare": RARE,
-                "enough": ENOUGH_WORDS,
                 "limit": limit,
             },
         )
