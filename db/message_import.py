@@ -82,3 +82,17 @@ async def mark_read(conn: Connection, conversation_id: ConversationId, *, before
         """,
         {"id": conversation_id, "before": before, "upto": upto},
     )
+
+
+async def homes(conn: Connection, keys: Sequence[tuple[int, int]]) -> dict[tuple[int, int], ConversationId]:
+    """Tell in which conversation the messages are that are known under some ids, (account, message id)."""
+    cur = await conn.execute(
+        """
+        SELECT k.account_id, k.message_id, m.conversation_id
+        FROM unnest(%(accounts)s::bigint[], %(keys)s::bigint[]) AS a (account_id, message_id)
+        JOIN message_keys k USING (account_id, message_id)
+        JOIN messages m ON m.id = k.message
+        """,
+        {"accounts": [account for account, _ in keys], "keys": [key for _, key in keys]},
+    )
+    return {(account, key): ConversationId(row) for account, key, row in await cur.fetchall()}

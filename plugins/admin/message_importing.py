@@ -1,29 +1,23 @@
-"""Bringing in a group's past line by line: bad lines are told, known ones stay as they are, a batch a transaction."""
+"""Bringing in a group's past line by line: what is known stays as it is."""
 
 from __future__ import annotations
 
-import logging
-import time
 from collections import OrderedDict
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from db import accounts, conversations, ingest, members, message_import
+from db import conversations, ingest, members, message_import
 from db.conversations import KnownConversation
 from db.members import SeenMember
 from db.message_import import Quote
-from db.models import Conversation, ConversationKey, MessageRow
+from db.models import Conversation, ConversationId, ConversationKey, MessageRow
 from db.pool import Connection, Database
 from db.sightings import NewMessage, Stored
-from plugins.admin.jsonl import Line, split_lines
+from plugins.admin.line_import import LineImport
 from plugins.admin.memory_lines import LinesReport
 from plugins.admin.message_lines import IMPORTED, MessageLine, imported_key, new_message, read_message
 
-logger = logging.getLogger(__name__)
-
 LINE_BYTES = 256 * 1024
-BATCH_LINES = 500
-LOG_SECONDS = 10.0
 REMEMBERED = 20_000
 """Lines that later ones may quote."""
 NEAR = 2000
@@ -36,49 +30,28 @@ class _Read:
     number: int
     """Of its line in the file."""
     key: ConversationKey
-    account_id: int
-    message_id: int
+    derived: int
+    """What it is known by where no account of ours knows it."""
 
 
-class MessageImport:
+class MessageImport(LineImport[_Read, LinesReport]):
     """One import. ``key``: where lines belong that do not say it themselves."""
 
+    what = "消息"
+    longest = LINE_BYTES
+
     def __init__(self, database: Database, key: ConversationKey | None) -> None:
-        self._database = database
+        super().__init__(database, LinesReport())
         self._key = key
-        self._own: frozenset[int] = frozenset()
-        self._batch: list[_Read] = []
         self._equal: OrderedDict[int, list[int | None]] = OrderedDict()
         self._rows: OrderedDict[tuple[ConversationKey, int], MessageRow] = OrderedDict()
         self._inhabited: dict[ConversationKey, bool] = {}
-        self._told_at = time.monotonic()
-        self.report = LinesReport()
 
-    async def read(self, pieces: AsyncIterable[bytes]) -> None:
-        """Read all lines and store what is new. Raises DatabaseUnavailable; what was stored by then stays."""
-        async with self._database.connection() as conn:
-            self._own = frozenset(await accounts.ids(conn))
-        async for line in split_lines(pieces, longest=LINE_BYTES):
-            self._take(line)
-            if len(self._batch) >= BATCH_LINES:
-                await self._write()
-        await self._write()
-
-    def _take(self, line: Line) -> None:
-        self.report.lines += 1
-        if line.raw is None:
-            self.report.note(line.number, f"这一行超过 {LINE_BYTES // 1024} KiB")
-            return
-        try:
-            message = read_message(line.raw)
-            key = self._where(message)
-        except ValueError as error:
-            self.report.note(line.number, str(error))
-            return
-        if message.account_id is not None and message.message_id is not None:
-            self._batch.append(_Read(message, line.number, key, message.account_id, message.message_id))
-        else:
-            self._batch.append(_Read(message, line.number, key, IMPORTED, self._known_as(message, key)))
+    def understand(self, raw: bytes, number: int) -> _Read:
+        """Read one line. Raises ValueError with a Chinese reason."""
+        message = read_message(raw)
+        key = self._where(message)
+        return _Read(message, number, key, self._derived(message, key))
 
     def _where(self, message: MessageLine) -> ConversationKey:
         key = message.key or self._key
@@ -86,7 +59,7 @@ class MessageImport:
             raise ValueError("不知道是哪个会话：请在地址里或这一行写上 group_id 或 user_id")
         return key
 
-    def _known_as(self, message: MessageLine, key: ConversationKey) -> int:
+    def _derived(self, message: MessageLine, key: ConversationKey) -> int:
         """Number equal messages of one moment; the same line again, as its id tells, is the same message."""
         first = imported_key(message, key, 0)
         ids = self._equal.setdefault(first, [])
@@ -100,11 +73,9 @@ class MessageImport:
             nth = ids.index(message.id)
         return imported_key(message, key, nth)
 
-    async def _write(self) -> None:
-        batch, self._batch = self._batch, []
-        if not batch:
-            return
-        async with self._database.transaction() as conn:
+    async def store(self, batch: Sequence[_Read]) -> None:
+        """Store a batch, and count what is new."""
+        async with self.database.transaction() as conn:
             rows = await conversations.ensure(conn, [KnownConversation(key) for key in {item.key for item in batch}])
             places = {row.key: row for row in rows}
             for key, row in places.items():
@@ -113,9 +84,6 @@ class MessageImport:
             stored = await self._store(conn, welcome, places)
         self.report.new += sum(item.fresh for item in stored)
         self.report.known += sum(not item.fresh for item in stored)
-        if time.monotonic() - self._told_at >= LOG_SECONDS:
-            self._told_at = time.monotonic()
-            logger.info("导入消息：读了 %d 行，新存下 %d 条", self.report.lines, self.report.new)
 
     async def _without_forgotten(
         self, conn: Connection, batch: Sequence[_Read], places: dict[ConversationKey, Conversation]
@@ -132,7 +100,9 @@ class MessageImport:
         return welcome
 
     async def _store(self, conn: Connection, batch: Sequence[_Read], places: dict[ConversationKey, Conversation]) -> list[Stored]:
-        messages = [self._message(item, places[item.key]) for item in batch]
+        ours = [known for item in batch if (known := _told(item.line)) is not None]
+        homes = await message_import.homes(conn, ours)
+        messages = [self._message(item, places[item.key], homes) for item in batch]
         await _know_senders(conn, messages)
         last = {row.id: row.last_pos for row in places.values()}
         stored = await ingest.store(conn, messages, last)
@@ -155,11 +125,16 @@ class MessageImport:
                 found.append(Quote(place.id, quoted, *words))
         return found
 
-    def _message(self, item: _Read, place: Conversation) -> NewMessage:
-        message = new_message(item.line, place.id, (item.account_id, item.message_id))
+    def _message(self, item: _Read, place: Conversation, homes: Mapping[tuple[int, int], ConversationId]) -> NewMessage:
+        """Make the row. An id counts where a message of this conversation has it, or an account of ours and no message."""
+        told = _told(item.line)
+        home = None if told is None else homes.get(told)
+        ours = told is not None and (home == place.id or (home is None and told[0] in self.own))
+        known = told if told is not None and ours else (IMPORTED, item.derived)
+        message = new_message(item.line, place.id, known)
         # It may be there already under a real message's id.
         return replace(
-            message, second_sight=self._inhabited[item.key], is_self=message.is_self or item.line.sender_id in self._own
+            message, second_sight=self._inhabited[item.key], is_self=message.is_self or item.line.sender_id in self.own
         )
 
     def _remember(self, batch: Sequence[_Read], stored: Sequence[Stored]) -> None:
@@ -193,3 +168,8 @@ async def _know_senders(conn: Connection, messages: Sequence[NewMessage]) -> Non
             if (item.conversation_id, item.sender_id) not in known
         ],
     )
+
+
+def _told(line: MessageLine) -> tuple[int, int] | None:
+    """Under which account and which id a line says that it is known."""
+    return None if line.account_id is None or line.message_id is None else (line.account_id, line.message_id)

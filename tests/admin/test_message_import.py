@@ -91,6 +91,26 @@ async def test_messages_are_recognised_by_an_accounts_id(api: AsyncClient, view:
     assert (report["new"], report["known"]) == (0, 1)
 
 
+async def test_an_id_that_belongs_to_another_group_stays_there(api: AsyncClient, view: View, seeded: Seeded) -> None:
+    async with view.database.connection() as conn:
+        await conn.execute("INSERT INTO accounts (account_id) VALUES (%(bot)s) ON CONFLICT DO NOTHING", {"bot": BOT})
+        await conn.execute(
+            "INSERT INTO message_keys SELECT %(bot)s, -77, id FROM messages WHERE conversation_id = %(group)s AND pos = 1",
+            {"bot": BOT, "group": seeded.group},
+        )
+    report = await bring(api, a_line(1, "别的群的", account_id=BOT, message_id=-77), group_id=OTHER_GROUP)
+    assert (report["new"], report["known"]) == (1, 0)
+    async with view.database.connection() as conn:
+        cur = await conn.execute(
+            """
+            SELECT m.conversation_id FROM message_keys k JOIN messages m ON m.id = k.message
+            WHERE k.account_id = %(bot)s AND k.message_id = -77
+            """,
+            {"bot": BOT},
+        )
+        assert await cur.fetchall() == [(seeded.group,)]
+
+
 async def test_equal_words_of_one_moment_are_as_many_as_they_were(api: AsyncClient) -> None:
     lines = [a_line(1, "哈哈"), a_line(1, "哈哈"), a_line(1, "哈哈", WEI), a_line(2, "哈哈")]
     assert (await bring(api, *lines))["new"] == 4
