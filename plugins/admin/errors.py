@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -21,6 +21,20 @@ class Problem(BaseModel):
     """The body of every error."""
 
     detail: str = Field(description="出了什么问题，中文")
+
+
+Shown = TypeVar("Shown", bound=BaseModel)
+
+
+class Conflict(Problem, Generic[Shown]):
+    """A change that did not happen, and what stands in its way as it is now."""
+
+    current: Shown
+
+
+def conflict(detail: str, current: BaseModel) -> JSONResponse:
+    """Answer 409 in the shape of ``Conflict``."""
+    return JSONResponse({"detail": detail, "current": current.model_dump(mode="json")}, status_code=409)
 
 
 _REASONS = {

@@ -13,14 +13,12 @@ from db.expression_lists import ExpressionFilter
 from db.expression_review import Edit, NewExpression, Outdated, Taken, Unmergeable
 from db.expressions import NOTE_CHARS, PHRASE_CHARS, SITUATION_CHARS, Expression
 from db.learned_models import ExpressionId, ReviewStatus
-from db.models import ConversationKey
 from db.moderation import Storable
 from db.pool import Connection
 from plugins.admin.access import View
-from plugins.admin.errors import ChineseRoute, Problem
+from plugins.admin.errors import ChineseRoute, Conflict, Problem, conflict
 from plugins.admin.expression_views import ExpressionDetail, ExpressionItem, show_all, show_detail
-from plugins.admin.memory_lines import QQNumber
-from plugins.admin.params import MAX_QUESTION, AnyPage, Items, RowId, key_of
+from plugins.admin.params import MAX_QUESTION, AnyPage, InConversation, Items, RowId
 from plugins.admin.places import ensure_place, find_place
 from plugins.admin.ports import RuntimeView
 from plugins.admin.slang import ALL, MergeInto, Status, Version, one_meaning
@@ -32,21 +30,12 @@ Phrase: TypeAlias = Annotated[Storable, Field(max_length=PHRASE_CHARS), AfterVal
 Note: TypeAlias = Annotated[Storable, Field(max_length=NOTE_CHARS)]
 
 
-class NewPair(BaseModel):
+class NewPair(InConversation):
     """An expression on a person's word: approved at once, and locked."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    group_id: QQNumber | None = Field(default=None, description="群号")
-    user_id: QQNumber | None = Field(default=None, description="好友的 QQ 号：私聊里的")
     situation: Situation = Field(description="什么情况下说")
     phrase: Phrase = Field(description="怎么说")
     note: Note = ""
-
-    @property
-    def key(self) -> ConversationKey | None:
-        """Where it belongs. Raises HTTPException 422 where two places are named."""
-        return key_of(self.group_id, self.user_id)
 
 
 class ExpressionPatch(BaseModel):
@@ -59,12 +48,6 @@ class ExpressionPatch(BaseModel):
     phrase: Phrase | None = None
     note: Note | None = None
     version: Version
-
-
-class Conflict(Problem):
-    """A change that did not happen, and the expression that stands in its way as it is now."""
-
-    current: ExpressionItem
 
 
 @router.get("", summary="列出或查找表达")
@@ -101,11 +84,11 @@ async def read_expression(expression_id: RowId, view: View) -> ExpressionDetail:
     return detail
 
 
-@router.post("", summary="写一个表达", status_code=201, response_model=ExpressionItem, responses={409: {"model": Conflict}})
+@router.post(
+    "", summary="写一个表达", status_code=201, response_model=ExpressionItem, responses={409: {"model": Conflict[ExpressionItem]}}
+)
 async def write_expression(new: NewPair, view: View) -> ExpressionItem | JSONResponse:
     """Write an expression on a person's word: approved, locked, without evidence. 409 with the one that says the same."""
-    if new.key is None:
-        raise HTTPException(422, "请给出 group_id 或 user_id")
     try:
         async with view.database.transaction() as conn:
             place = await ensure_place(conn, new.key)
@@ -119,7 +102,7 @@ async def write_expression(new: NewPair, view: View) -> ExpressionItem | JSONRes
     "/{expression_id}",
     summary="通过、拒绝、恢复或修改一个表达",
     response_model=ExpressionItem,
-    responses={404: {"model": Problem}, 409: {"model": Conflict}},
+    responses={404: {"model": Problem}, 409: {"model": Conflict[ExpressionItem]}},
 )
 async def change_expression(expression_id: RowId, patch: ExpressionPatch, view: View) -> ExpressionItem | JSONResponse:
     """Approve, reject, restore or edit an expression; other words lock it. 409 with the current one where it changed."""
@@ -141,7 +124,7 @@ async def change_expression(expression_id: RowId, patch: ExpressionPatch, view: 
     "/{expression_id}/merge",
     summary="并入另一个表达",
     response_model=ExpressionItem,
-    responses={404: {"model": Problem}, 409: {"model": Conflict}},
+    responses={404: {"model": Problem}, 409: {"model": Conflict[ExpressionItem]}},
 )
 async def merge_expression(expression_id: RowId, wanted: MergeInto, view: View) -> ExpressionItem | JSONResponse:
     """Make an expression one with another, which is given back; its own row stays as a rejected one."""
@@ -166,8 +149,7 @@ async def _shown(conn: Connection, row: Expression) -> ExpressionItem:
 
 async def _conflict(view: RuntimeView, detail: str, current: Expression) -> JSONResponse:
     async with view.database.connection() as conn:
-        conflict = Conflict(detail=detail, current=await _shown(conn, current))
-    return JSONResponse(conflict.model_dump(mode="json"), status_code=409)
+        return conflict(detail, await _shown(conn, current))
 
 
 def _missing(expression_id: int) -> HTTPException:

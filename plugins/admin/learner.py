@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from fastapi import APIRouter, HTTPException
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from db import learner_status, reports
 from db.learned_models import LEARN_TASKS, LearnTask
@@ -17,8 +17,7 @@ from db.usage import learner_tokens_by_conversation
 from learner.service import DEMO_NOTE, Busy, Closed, Report
 from plugins.admin.access import View
 from plugins.admin.errors import ChineseRoute, Problem
-from plugins.admin.memory_lines import QQNumber
-from plugins.admin.params import OptionalKey, key_of
+from plugins.admin.params import InConversation, OptionalKey
 from plugins.admin.places import find_place
 from plugins.admin.ports import RuntimeView
 from plugins.admin.times import day_start
@@ -72,13 +71,8 @@ class Learning(BaseModel):
     items: list[Standing]
 
 
-class RunRequest(BaseModel):
+class RunRequest(InConversation):
     """Whom to learn."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    group_id: QQNumber | None = Field(default=None, description="群号")
-    user_id: QQNumber | None = Field(default=None, description="好友的 QQ 号")
 
 
 class TokenUse(BaseModel):
@@ -188,9 +182,7 @@ def _task(item: TaskStanding, active: Sequence[LearnTask]) -> TaskItem:
 )
 async def run_learner(request: RunRequest, view: View) -> RunReport:
     """Learn a conversation until nothing is left or the day's tokens are gone; failures before do not hold it up."""
-    key = key_of(request.group_id, request.user_id)
-    if key is None:
-        raise HTTPException(422, "请给出 group_id 或 user_id")
+    key = request.key
     place = await find_place(view, key)
     if place is None:
         raise HTTPException(404, "没有这个会话")

@@ -11,13 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from db import memories, memory_lists, memory_moderation
 from db.memory_models import Claim, Memory, MemoryId, MemoryKind, MemoryStatus, Scope, SubjectKind, Wish
 from db.memory_moderation import Duplicate, Edit, Outdated
-from db.models import ConversationKey
 from db.pool import Connection
 from plugins.admin.access import View
-from plugins.admin.errors import ChineseRoute, Problem
-from plugins.admin.memory_lines import Content, QQNumber, SubjectNumber
+from plugins.admin.errors import ChineseRoute, Conflict, Problem, conflict
+from plugins.admin.memory_lines import Content, SubjectNumber
 from plugins.admin.memory_views import MemoryDetail, MemoryItem, show_all, show_detail
-from plugins.admin.params import MAX_ID, MAX_QUESTION, About, Items, RowId, key_of
+from plugins.admin.params import MAX_ID, MAX_QUESTION, About, InConversation, Items, RowId
 from plugins.admin.places import ensure_place, find_place
 from plugins.admin.ports import RuntimeView
 from plugins.admin.recall import WITHIN_SECONDS
@@ -28,22 +27,13 @@ router = APIRouter(route_class=ChineseRoute, prefix="/memories", tags=["记忆"]
 Status = Literal["active", "archived", "all"]
 
 
-class NewMemory(BaseModel):
+class NewMemory(InConversation):
     """A memory on a person's word."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    group_id: QQNumber | None = Field(default=None, description="群号")
-    user_id: QQNumber | None = Field(default=None, description="好友的 QQ 号：私聊里的记忆")
     subject: SubjectKind | None = Field(default=None, description="关于谁；不写则看 subject_id")
     subject_id: SubjectNumber | None = Field(default=None, description="成员的 QQ 号；0 或不写：群")
     kind: MemoryKind
     content: Content = Field(description="一条说法，自己站得住，最多 500 个字")
-
-    @property
-    def key(self) -> ConversationKey | None:
-        """Where it belongs. Raises HTTPException 422 where two places are named."""
-        return key_of(self.group_id, self.user_id)
 
 
 class MemoryPatch(BaseModel):
@@ -60,12 +50,6 @@ class MemoryPatch(BaseModel):
     def edit(self) -> Edit:
         """The change as the database takes it."""
         return Edit(content=self.content, kind=self.kind, status=self.status, version=self.version)
-
-
-class Conflict(Problem):
-    """A change that did not happen, and the memory that stands in its way as it is now."""
-
-    current: MemoryItem
 
 
 @router.get("", summary="列出或查找记忆")
@@ -114,8 +98,6 @@ async def read_memory(memory_id: RowId, view: View) -> MemoryDetail:
 )
 async def write_memory(new: NewMemory, view: View, response: Response) -> MemoryItem:
     """Write a memory on a person's word: it needs no evidence, and no job changes it. 200 where it was there already."""
-    if new.key is None:
-        raise HTTPException(422, "请给出 group_id 或 user_id")
     async with view.database.transaction() as conn:
         place = await ensure_place(conn, new.key)
         subject = place.subject(NamedSubject(new.subject, new.subject_id))
@@ -135,7 +117,7 @@ async def write_memory(new: NewMemory, view: View, response: Response) -> Memory
     "/{memory_id}",
     summary="改、归档或恢复一条记忆",
     response_model=MemoryItem,
-    responses={404: {"model": Problem}, 409: {"model": Conflict}},
+    responses={404: {"model": Problem}, 409: {"model": Conflict[MemoryItem]}},
 )
 async def change_memory(memory_id: RowId, patch: MemoryPatch, view: View) -> MemoryItem | JSONResponse:
     """Change a memory and lock it. 409 with the current one where somebody was faster, or an equal one is there."""
@@ -170,8 +152,7 @@ async def _shown(conn: Connection, memory: Memory) -> MemoryItem:
 
 async def _conflict(view: RuntimeView, detail: str, current: Memory) -> JSONResponse:
     async with view.database.connection() as conn:
-        conflict = Conflict(detail=detail, current=await _shown(conn, current))
-    return JSONResponse(conflict.model_dump(mode="json"), status_code=409)
+        return conflict(detail, await _shown(conn, current))
 
 
 def _missing(memory_id: int) -> HTTPException:

@@ -10,7 +10,7 @@ from db.memory_models import CONTENT_CHARS, MemoryKind, MemoryStatus, SubjectKin
 from db.models import ConversationKey
 from db.moderation import Storable
 from plugins.admin.errors import explain
-from plugins.admin.params import MAX_ID
+from plugins.admin.params import MAX_ID, QQNumber
 from plugins.admin.subjects import NamedSubject
 
 MAX_ERRORS = 20
@@ -28,7 +28,6 @@ def one_claim(text: str) -> str:
 
 
 Content: TypeAlias = Annotated[Storable, Field(max_length=_LONGEST_RAW), AfterValidator(one_claim)]
-QQNumber: TypeAlias = Annotated[int, Field(ge=1, le=MAX_ID)]
 SubjectNumber: TypeAlias = Annotated[int, Field(ge=0, le=MAX_ID)]
 
 

@@ -10,8 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from db.models import ConversationId, ConversationKey, display
 from db.sightings import NewMessage
 from plugins.admin.errors import explain
-from plugins.admin.memory_lines import QQNumber
-from plugins.admin.params import MAX_ID
+from plugins.admin.params import MAX_ID, QQNumber
 from plugins.chat.hygiene import clean_text
 from plugins.chat.names import show_name
 

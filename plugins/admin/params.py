@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Generic, TypeAlias, TypeVar
 
 from fastapi import Depends, HTTPException, Path, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from db.memory_models import MemoryKind, SubjectKind
 from db.models import ConversationKey
@@ -17,6 +17,8 @@ MAX_ID = 2**63 - 1
 MAX_QUESTION = 1000
 T = TypeVar("T")
 
+NAME_ONE = "请给出 group_id 或 user_id"
+QQNumber: TypeAlias = Annotated[int, Field(ge=1, le=MAX_ID)]
 GroupId: TypeAlias = Annotated[int | None, Query(ge=1, le=MAX_ID, description="群号")]
 UserId: TypeAlias = Annotated[int | None, Query(ge=1, le=MAX_ID, description="好友的 QQ 号")]
 RowId: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID)]
@@ -41,6 +43,23 @@ def key_of(group_id: int | None, user_id: int | None) -> ConversationKey | None:
     return ConversationKey("private", user_id) if user_id is not None else None
 
 
+class InConversation(BaseModel):
+    """What belongs to a conversation that the caller names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    group_id: QQNumber | None = Field(default=None, description="群号")
+    user_id: QQNumber | None = Field(default=None, description="好友的 QQ 号：私聊里的")
+
+    @property
+    def key(self) -> ConversationKey:
+        """Where it belongs. Raises HTTPException 422 where none or two places are named."""
+        key = key_of(self.group_id, self.user_id)
+        if key is None:
+            raise HTTPException(422, NAME_ONE)
+        return key
+
+
 async def optional_key(group_id: GroupId = None, user_id: UserId = None) -> ConversationKey | None:
     """Read which conversation is meant, if any. Both at once: 422."""
     return key_of(group_id, user_id)
@@ -52,7 +71,7 @@ OptionalKey: TypeAlias = Annotated[ConversationKey | None, Depends(optional_key)
 async def required_key(key: OptionalKey) -> ConversationKey:
     """Read which conversation is meant. None: 422."""
     if key is None:
-        raise HTTPException(422, "请给出 group_id 或 user_id")
+        raise HTTPException(422, NAME_ONE)
     return key
 
 

@@ -16,7 +16,7 @@ from db.trait_lists import ProfileFilter
 from db.trait_review import Edit, Outdated, Taken
 from db.traits import CONTENT_CHARS, Trait
 from plugins.admin.access import View
-from plugins.admin.errors import ChineseRoute, Problem
+from plugins.admin.errors import ChineseRoute, Conflict, Problem, conflict
 from plugins.admin.params import MAX_ID, GroupId, RowId
 from plugins.admin.places import find_place
 from plugins.admin.ports import RuntimeView
@@ -38,12 +38,6 @@ class TraitPatch(BaseModel):
     kind: TraitKind | None = None
     content: Content | None = None
     version: Version
-
-
-class Conflict(Problem):
-    """A change that did not happen, and the trait that stands in its way as it is now."""
-
-    current: TraitItem
 
 
 @router.get("", summary="列出画像")
@@ -74,7 +68,7 @@ async def read_trait(trait_id: RowId, view: View) -> TraitDetail:
     "/traits/{trait_id}",
     summary="修改画像里的一点",
     response_model=TraitItem,
-    responses={404: {"model": Problem}, 409: {"model": Conflict}},
+    responses={404: {"model": Problem}, 409: {"model": Conflict[TraitItem]}},
 )
 async def change_trait(trait_id: RowId, patch: TraitPatch, view: View) -> TraitItem | JSONResponse:
     """Edit a trait, which locks it. 409 with the current one where somebody was faster."""
@@ -97,7 +91,7 @@ async def change_trait(trait_id: RowId, patch: TraitPatch, view: View) -> TraitI
     "/traits/{trait_id}",
     summary="删掉画像里的一点",
     response_model=TraitItem,
-    responses={404: {"model": Problem}, 409: {"model": Conflict}},
+    responses={404: {"model": Problem}, 409: {"model": Conflict[TraitItem]}},
 )
 async def drop_trait(
     trait_id: RowId,
@@ -118,8 +112,7 @@ async def drop_trait(
 
 async def _conflict(view: RuntimeView, detail: str, current: Trait) -> JSONResponse:
     async with view.database.connection() as conn:
-        conflict = Conflict(detail=detail, current=await show_trait(conn, current))
-    return JSONResponse(conflict.model_dump(mode="json"), status_code=409)
+        return conflict(detail, await show_trait(conn, current))
 
 
 def _missing(trait_id: int) -> HTTPException:

@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from db import slang, slang_lists, slang_review
 from db.learned_models import ReviewStatus, SlangId
-from db.models import ConversationKey
 from db.moderation import Storable
 from db.pool import Connection
 from db.slang import MEANING_CHARS, NOTE_CHARS, TERM_CHARS, Slang
@@ -18,9 +17,8 @@ from db.slang_lists import Order, SlangFilter
 from db.slang_review import Edit, NewSlang, Outdated, Taken, Unmergeable
 from db.slang_terms import term_key
 from plugins.admin.access import View
-from plugins.admin.errors import ChineseRoute, Problem
-from plugins.admin.memory_lines import QQNumber
-from plugins.admin.params import MAX_ID, MAX_QUESTION, OptionalKey, RowId, key_of
+from plugins.admin.errors import ChineseRoute, Conflict, Problem, conflict
+from plugins.admin.params import MAX_ID, MAX_QUESTION, InConversation, OptionalKey, RowId
 from plugins.admin.places import ensure_place, find_place
 from plugins.admin.ports import RuntimeView
 from plugins.admin.slang_views import SlangDetail, SlangItem, Slice, SlicePage, show_all, show_detail
@@ -60,22 +58,13 @@ Note: TypeAlias = Annotated[Storable, Field(max_length=NOTE_CHARS)]
 Version: TypeAlias = Annotated[int, Field(ge=1, le=MAX_VERSION)]
 
 
-class NewTerm(BaseModel):
+class NewTerm(InConversation):
     """A term on a person's word: approved at once, and locked."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    group_id: QQNumber | None = Field(default=None, description="群号")
-    user_id: QQNumber | None = Field(default=None, description="好友的 QQ 号：私聊里的")
     term: Term
     meaning: Meaning = Field(description="在这个群里的意思")
     meaning_without_context: Plain = Field(default="", description="只看字面的意思")
     note: Note = ""
-
-    @property
-    def key(self) -> ConversationKey | None:
-        """Where it belongs. Raises HTTPException 422 where two places are named."""
-        return key_of(self.group_id, self.user_id)
 
 
 class SlangPatch(BaseModel):
@@ -110,12 +99,6 @@ class MergeInto(BaseModel):
 
     into: Annotated[int, Field(ge=1, le=MAX_ID, description="并入哪一条")]
     version: Version | None = None
-
-
-class Conflict(Problem):
-    """A change that did not happen, and the term that stands in its way as it is now."""
-
-    current: SlangItem
 
 
 @router.get("", summary="列出或查找黑话")
@@ -155,11 +138,9 @@ async def read_slang(slang_id: RowId, view: View) -> SlangDetail:
     return detail
 
 
-@router.post("", summary="写一个黑话", status_code=201, response_model=SlangItem, responses={409: {"model": Conflict}})
+@router.post("", summary="写一个黑话", status_code=201, response_model=SlangItem, responses={409: {"model": Conflict[SlangItem]}})
 async def write_slang(new: NewTerm, view: View) -> SlangItem | JSONResponse:
     """Write a term on a person's word: approved, locked, without evidence. 409 with the one that has this spelling."""
-    if new.key is None:
-        raise HTTPException(422, "请给出 group_id 或 user_id")
     try:
         async with view.database.transaction() as conn:
             place = await ensure_place(conn, new.key)
@@ -173,7 +154,7 @@ async def write_slang(new: NewTerm, view: View) -> SlangItem | JSONResponse:
     "/{slang_id}",
     summary="通过、拒绝、恢复或修改一个黑话",
     response_model=SlangItem,
-    responses={404: {"model": Problem}, 409: {"model": Conflict}},
+    responses={404: {"model": Problem}, 409: {"model": Conflict[SlangItem]}},
 )
 async def change_slang(slang_id: RowId, patch: SlangPatch, view: View) -> SlangItem | JSONResponse:
     """Approve, reject, restore or edit a term; other words lock it. 409 with the current one where somebody was faster."""
@@ -194,7 +175,7 @@ async def change_slang(slang_id: RowId, patch: SlangPatch, view: View) -> SlangI
     "/{slang_id}/merge",
     summary="并入另一个黑话",
     response_model=SlangItem,
-    responses={404: {"model": Problem}, 409: {"model": Conflict}},
+    responses={404: {"model": Problem}, 409: {"model": Conflict[SlangItem]}},
 )
 async def merge_slang(slang_id: RowId, wanted: MergeInto, view: View) -> SlangItem | JSONResponse:
     """Make a term a spelling of another one, which is given back; its own row stays as a rejected one."""
@@ -218,8 +199,7 @@ async def _shown(conn: Connection, row: Slang) -> SlangItem:
 
 async def _conflict(view: RuntimeView, detail: str, current: Slang) -> JSONResponse:
     async with view.database.connection() as conn:
-        conflict = Conflict(detail=detail, current=await _shown(conn, current))
-    return JSONResponse(conflict.model_dump(mode="json"), status_code=409)
+        return conflict(detail, await _shown(conn, current))
 
 
 def _missing(slang_id: int) -> HTTPException:
